@@ -33,10 +33,10 @@ class ActivationCheckpointing : public Algorithm {
 
   void init(State& state) override;
   std::vector<std::string> report() const override;
-  std::string against_replay() const override {
+  std::string prevents_graph_capture() const override {
     return "sets LibTorch's generators back in each step";
   }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
 
  private:
   Params params_;

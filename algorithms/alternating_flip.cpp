@@ -6,7 +6,7 @@
 
 namespace composer {
 
-bool alternating_flip(const SamplePlace& place) {
+bool alternating_flip(const SampleKey& place) {
   const auto first = Random(place.seed, "alternating_flip.first", 0, place.sample).bits() % 2;
   return place.epoch % 2 == first;
 }
@@ -28,7 +28,7 @@ Compatibility AlternatingFlip::compatibility() {
 }
 
 SampleTransform AlternatingFlip::sample_transform(const State&) {
-  return [](const MutableImage& image, const SamplePlace& place) {
+  return [](const MutableImage& image, const SampleKey& place) {
     if (alternating_flip(place) != place.mirrored) mirror(image);
   };
 }

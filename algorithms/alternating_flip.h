@@ -11,7 +11,7 @@ namespace composer {
 
 /// Whether the image is mirrored in the epoch: in exactly one of any two in a row; which one, the
 /// seed decides for each image.
-bool alternating_flip(const SamplePlace& place);
+bool alternating_flip(const SampleKey& place);
 
 /// Exchanges left and right, in place.
 void mirror(const MutableImage& image);
@@ -22,8 +22,8 @@ class AlternatingFlip : public Algorithm {
  public:
   static Compatibility compatibility();
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   SampleTransform sample_transform(const State& state) override;
 };
 

@@ -37,8 +37,8 @@ class BiasLrScale : public Algorithm {
 
   static Compatibility compatibility();
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   /// Throws UserError where the model has no such bias.
   void fit_start(State& state) override;
 

@@ -21,8 +21,8 @@ void apply_channels_last(torch::nn::Module& module);
 class ChannelsLast : public Algorithm {
  public:
   Order order(Event) const override { return Order::last; }
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
 };
 

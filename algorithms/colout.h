@@ -40,8 +40,8 @@ class ColOut : public Algorithm {
 
   explicit ColOut(Params params) : params_(params) {}
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

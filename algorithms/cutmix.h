@@ -52,8 +52,8 @@ class CutMix : public Algorithm {
 
   explicit CutMix(Params params);
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;
 

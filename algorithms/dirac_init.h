@@ -36,8 +36,8 @@ class DiracInit : public Algorithm {
     return {.excludes = {{"factorize", "the identity would take the place of half a weight"}}};
   }
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
   std::vector<std::string> report() const override { return changes_; }
 

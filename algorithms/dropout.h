@@ -69,8 +69,10 @@ class Dropout : public Surgery {
 
   explicit Dropout(Params params) : params_(std::move(params)) {}
 
-  std::string against_replay() const override { return "draws on the host in every forward pass"; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override {
+    return "draws on the host in every forward pass";
+  }
+  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
 
  private:

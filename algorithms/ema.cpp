@@ -5,7 +5,7 @@
 
 #include "algorithms/parts/start_time.h"
 #include "composer/loop/state.h"
-#include "nn/network/divided_weights.h"
+#include "nn/network/sharded_parameters.h"
 #include "nn/optimization/optimizer.h"
 
 namespace composer {
@@ -44,7 +44,7 @@ void Ema::after_train_batch(State& state) {
   // A GPU may replay the step without this.
   handed_over_ = state.device.is_cpu() && state.step_is_final && state.updates == 1 &&
                  state.schedule.due(interval_, end, false) &&
-                 shadow_.ready(*state.model, state.divided_weights.get());
+                 shadow_.ready(*state.model, state.sharded_parameters.get());
   if (!handed_over_) return;
   const auto [averages, weights] = pairs_of(shadow_.copies(), shadow_.weights(), /*floating=*/true);
   state.optimizer->average_with_next_step(weights, averages, 1 - decay_);
@@ -57,14 +57,14 @@ void Ema::update(State& state, bool epoch_end) {
     return compute_ema(averages, weights, decay_);
   }
   if (!state.schedule.due(interval_, state.time, epoch_end)) return;
-  if (shadow_.ready(*state.model, state.divided_weights.get()))
+  if (shadow_.ready(*state.model, state.sharded_parameters.get()))
     compute_ema(shadow_.copies(), shadow_.weights(), decay_);
   else if (reached(state, params_.ema_start))
-    shadow_.start(*state.model, state.divided_weights.get());
+    shadow_.start(*state.model, state.sharded_parameters.get());
 }
 
 void Ema::swap_in(State& state) {
-  if (swapped_ || !shadow_.ready(*state.model, state.divided_weights.get())) return;
+  if (swapped_ || !shadow_.ready(*state.model, state.sharded_parameters.get())) return;
   // Statistics are averages of each rank's own until they are used.
   state.ranks.broadcast(shadow_.copies_of_all());
   swap(state);
@@ -77,7 +77,7 @@ void Ema::swap_out(State& state) {
 void Ema::swap(State& state) {
   shadow_.swap();
   swapped_ = !swapped_;
-  if (state.divided_weights) state.divided_weights->written();
+  if (state.sharded_parameters) state.sharded_parameters->written();
 }
 
 StateDict Ema::state_dict() const {

@@ -59,8 +59,8 @@ class Ema : public Algorithm {
   /// after all that others do in an evaluation.
   Order order(Event event) const override { return closing(event) ? Order::last : Order::first; }
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   /// Hands what batch_end would do over to the optimizer's step, where nothing comes in between.
   void after_train_batch(State& state) override;

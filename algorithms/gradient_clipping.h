@@ -46,8 +46,8 @@ class GradientClipping : public Algorithm {
 
   explicit GradientClipping(Params params) : params_(std::move(params)) {}
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void after_train_batch(State& state) override;
 
  private:

@@ -31,8 +31,8 @@ class LabelSmoothing : public Algorithm {
 
   explicit LabelSmoothing(Params params) : params_(params) {}
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void before_loss(State& state) override;
   void after_loss(State& state) override;

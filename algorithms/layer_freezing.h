@@ -44,8 +44,8 @@ class LayerFreezing : public Algorithm {
 
   explicit LayerFreezing(Params params) : params_(params) {}
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void epoch_end(State& state) override;
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;

@@ -43,13 +43,13 @@ void Lookahead::fit_start(State& state) {
 }
 
 void Lookahead::batch_start(State& state) {
-  if (!slow_.ready(*state.model, state.divided_weights.get()) && reached(state, params_.start))
+  if (!slow_.ready(*state.model, state.sharded_parameters.get()) && reached(state, params_.start))
     start(state);
 }
 
 void Lookahead::start(State& state) {
   share_buffers(state);
-  slow_.start(*state.model, state.divided_weights.get());
+  slow_.start(*state.model, state.sharded_parameters.get());
 }
 
 void Lookahead::share_buffers(State& state) const {
@@ -57,7 +57,7 @@ void Lookahead::share_buffers(State& state) const {
 }
 
 void Lookahead::update(State& state, bool epoch_end) {
-  if (!slow_.ready(*state.model, state.divided_weights.get())) {
+  if (!slow_.ready(*state.model, state.sharded_parameters.get())) {
     if (reached(state, params_.start)) start(state);
     return;
   }

@@ -55,8 +55,8 @@ class Lookahead : public Algorithm {
   /// On batch_end and epoch_end before all that looks at the weights.
   Order order(Event event) const override { return closing(event) ? Order::first : Order::last; }
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   /// Not before: a method may still have filled weights from the first batch (whitening).
   void fit_start(State& state) override;
   void batch_start(State& state) override;

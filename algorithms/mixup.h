@@ -45,8 +45,8 @@ class Mixup : public Algorithm {
     return {.excludes = {{"cutmix", "both give each image a second label"}}};
   }
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

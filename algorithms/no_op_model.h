@@ -32,8 +32,8 @@ class NoOpModel : public Algorithm {
   static Compatibility compatibility();
 
   Order order(Event) const override { return Order::last; }
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
   std::vector<std::string> report() const override;
 };

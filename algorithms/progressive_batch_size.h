@@ -36,8 +36,8 @@ class ProgressiveBatchSize : public Algorithm {
 
   explicit ProgressiveBatchSize(Params params) : params_(params) {}
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   /// Throws UserError when batches of this size would never be divided.
   void fit_start(State& state) override;
   void batch_start(State& state) override;

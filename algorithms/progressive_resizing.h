@@ -69,8 +69,8 @@ class ProgressiveResizing : public Algorithm {
   /// the run's length is given in seconds. Throws UserError where the loader is asked for and
   /// cannot.
   SizePlan image_sizes(const State& state) override;
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   /// Resizes what the loader did not. Needs state.image_size.
   void after_dataloader(State& state) override;
   /// The scale factor, and the height and width that belong to state.image_size.

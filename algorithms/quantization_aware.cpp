@@ -87,7 +87,7 @@ Compatibility QuantizationAware::compatibility() {
                         "it computes with other weights than those that would be rounded"}}};
 }
 
-std::string QuantizationAware::against_replay() const {
+std::string QuantizationAware::prevents_graph_capture() const {
   return params_.start.value == 0 ? ""
                                   : "the layers compute with rounded numbers from "
                                     "algorithms.quantization_aware.start on";

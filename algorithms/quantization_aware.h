@@ -105,7 +105,7 @@ class QuantizationAware : public Surgery {
   explicit QuantizationAware(const Params& params) : params_(params) {}
 
   Order order(Event) const override { return Order::last; }
-  std::string against_replay() const override;
+  std::string prevents_graph_capture() const override;
   void init(State& state) override;
   void fit_start(State& state) override;
   void batch_start(State& state) override;

@@ -201,7 +201,7 @@ void RandomErasing::after_dataloader(State& state) {
 SampleTransform RandomErasing::sample_transform(const State& state) {
   if (params_.where != "loader") return {};
   return [params = params_, eraser = eraser_, normalization = state.normalization](
-             const MutableImage& image, const SamplePlace& place) {
+             const MutableImage& image, const SampleKey& place) {
     Random random(place.seed, "random_erasing.sample", place.epoch, place.sample);
     if (random.uniform() >= params.probability) return;
     const ImageSize size{image.height, image.width};

@@ -94,8 +94,8 @@ class RandomErasing : public Algorithm {
   bool listens(Event event) const override {
     return event != Event::after_dataloader || params_.where == "device";
   }
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void after_dataloader(State& state) override;
   SampleTransform sample_transform(const State& state) override;
 

@@ -3,7 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "composer/loop/state.h"
-#include "nn/device/kept_values.h"
+#include "nn/device/snapshot.h"
 #include "nn/optimization/gradient_norm.h"
 #include "nn/optimization/optimizer.h"
 
@@ -33,7 +33,7 @@ void sam_gradients(const Tensors& parameters, const Tensors& buffers, double rho
     gradients.push_back(parameter.grad());
   }
   if (moved.empty() && ranks.alone()) return;
-  KeptValues weights(moved), others(buffers);
+  Snapshot weights(moved), others(buffers);
   climb(moved, gradients, rho, epsilon, ranks, device);
   gradients.clear();
   recompute();

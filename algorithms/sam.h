@@ -48,10 +48,10 @@ class Sam : public Algorithm {
   /// Before all that shall see the new gradients, such as gradient_clipping.
   Order order(Event) const override { return Order::first; }
 
-  std::string against_replay() const override {
+  std::string prevents_graph_capture() const override {
     return "computes the gradients of a batch twice, in every interval-th step";
   }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   std::string against_repeated_steps(bool) const override {
     return "its second pass runs after weights have changed, and could not be done again";
   }

@@ -9,7 +9,7 @@
 #include "algorithms/parts/whole_batch.h"
 #include "composer/loop/state.h"
 #include "nn/device/device.h"
-#include "nn/device/kept_values.h"
+#include "nn/device/snapshot.h"
 
 namespace composer {
 namespace {
@@ -39,7 +39,7 @@ at::Tensor losses_of(State& state, double scale_factor) {
 
 at::Tensor sample_losses(const Network& network, const Batch& batch, double scale_factor) {
   const at::NoGradGuard no_grad;
-  KeptValues buffers(network.model().buffers());
+  Snapshot buffers(network.model().buffers());
   const auto logits = network.forward(reduced(batch.input, scale_factor));
   auto losses = network.loss(logits, batch.target, Over::sample);
   buffers.restore();

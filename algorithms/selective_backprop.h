@@ -61,8 +61,8 @@ class SelectiveBackprop : public Algorithm {
 
   Order order(Event) const override { return Order::early; }
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   std::string against_repeated_steps(bool) const override {
     return "it sends whole batches through the network before the step, which does not split them";
   }

@@ -129,10 +129,10 @@ double StochasticDepth::rate(int64_t index, int64_t blocks, const Params& params
 
 double StochasticDepth::ramp(const State& state, const Time& warmup) {
   if (warmup.value == 0) return 1;
-  const double done =
-      warmup.unit == TimeUnit::duration
-          ? state.elapsed() / warmup.value
-          : static_cast<double>(state.schedule.place(state.time)) / state.schedule.batches(warmup);
+  const double done = warmup.unit == TimeUnit::duration
+                          ? state.elapsed() / warmup.value
+                          : static_cast<double>(state.schedule.position(state.time)) /
+                                state.schedule.batches(warmup);
   return std::min(done, 1.0);
 }
 

@@ -107,8 +107,10 @@ class StochasticDepth : public Surgery {
 
   explicit StochasticDepth(Params params);
 
-  std::string against_replay() const override { return "draws on the host in every forward pass"; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override {
+    return "draws on the host in every forward pass";
+  }
+  std::string prevents_sharding() const override { return {}; }
 
   /// A dropped branch's parameters take no part in the batch.
   bool leaves_out_parameters() const override {

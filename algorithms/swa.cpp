@@ -61,10 +61,10 @@ void Swa::epoch_end(State& state) {
 void Swa::update(State& state) {
   if (finished_ || !reached(state, params_.swa_start)) return;
   if (events_++ % static_cast<int64_t>(params_.update_interval.value) != 0) return;
-  if (average_.ready(*state.model, state.divided_weights.get()))
+  if (average_.ready(*state.model, state.sharded_parameters.get()))
     add_to_average(average_.copies(), average_.weights(), count_);
   else
-    average_.start(*state.model, state.divided_weights.get());
+    average_.start(*state.model, state.sharded_parameters.get());
   ++count_;
   state.logger->log("swa/count", static_cast<double>(count_));
 }
@@ -72,7 +72,7 @@ void Swa::update(State& state) {
 void Swa::finish_if_due(State& state) {
   if (finished_ || !reached(state, params_.swa_end)) return;
   finished_ = true;
-  if (!average_.ready(*state.model, state.divided_weights.get())) {
+  if (!average_.ready(*state.model, state.sharded_parameters.get())) {
     log::warn("algorithms.swa: no " +
               std::string(params_.update_interval.unit == TimeUnit::epoch ? "epoch" : "batch") +
               " ended between swa_start and swa_end: nothing was averaged");

@@ -52,8 +52,8 @@ class Swa : public Algorithm {
 
   explicit Swa(const Params& params) : params_(params) {}
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void batch_end(State& state) override;
   void epoch_end(State& state) override;

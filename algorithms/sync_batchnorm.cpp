@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/loop/state.h"
-#include "nn/network/divided_pass.h"
+#include "nn/network/spatial_parallel.h"
 #include "nn/network/synced_norm.h"
 
 namespace composer {
@@ -12,10 +12,10 @@ namespace {
 /// Of all ranks, those that have other values than this one, and itself: ranks that divide images
 /// have the same ones once nothing is left to divide.
 Ranks with_other_values(const Ranks& all, const at::Tensor& input) {
-  const auto* const divided = DividedPass::current();
+  const auto* const divided = SpatialParallel::current();
   if (divided == nullptr) return all;
   const auto known = divided->find(input);
-  return known && known->held == DividedPass::Held::rows ? all : all.of_samples();
+  return known && known->held == SpatialParallel::Held::rows ? all : all.of_samples();
 }
 
 }  // namespace

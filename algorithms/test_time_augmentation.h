@@ -46,8 +46,8 @@ class TestTimeAugmentation : public Algorithm {
 
   explicit TestTimeAugmentation(Params params) : params_(params) {}
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void eval_after_forward(State& state) override { add_views(state); }
   void predict_after_forward(State& state) override { add_views(state); }
 

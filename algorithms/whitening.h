@@ -55,8 +55,8 @@ class Whitening : public Algorithm {
   /// Before what else changes the images of a batch that is on the device.
   Order order(Event) const override { return Order::first; }
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;

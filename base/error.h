@@ -41,7 +41,7 @@ class OutOfMemory : public RunError {
 };
 
 /// Another rank has ended, or does not answer: what happened is for that one to tell.
-class PeerError : public RunError {
+class LostRankError : public RunError {
  public:
   using RunError::RunError;
 };

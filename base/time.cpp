@@ -58,7 +58,7 @@ std::string parse_lower(std::string_view text, Time& time) {
 }
 
 /// Batches that the first `samples` samples make, the last batch of an epoch perhaps short.
-double batches_of_samples(const Schedule& schedule, double samples) {
+double batches_of_samples(const RunLength& schedule, double samples) {
   const auto per_epoch = static_cast<double>(schedule.batches_per_epoch);
   const auto size = static_cast<double>(schedule.batch_size);
   const double epoch = std::min(static_cast<double>(schedule.samples_per_epoch), per_epoch * size);
@@ -110,13 +110,13 @@ std::string check_repetition(const std::string& key, const Time& time) {
   return "";
 }
 
-Schedule Schedule::as_planned() const {
-  Schedule whole = *this;
+RunLength RunLength::as_planned() const {
+  RunLength whole = *this;
   whole.max_duration = planned.value_or(max_duration);
   return whole;
 }
 
-double Schedule::batches(const Time& time) const {
+double RunLength::batches(const Time& time) const {
   switch (time.unit) {
     case TimeUnit::epoch:
       return time.value * static_cast<double>(batches_per_epoch);
@@ -138,12 +138,12 @@ double Schedule::batches(const Time& time) const {
   throw UserError(time.str() + ": seconds have no number of batches; use ep, ba, sp or dur");
 }
 
-std::optional<int64_t> Schedule::total_batches() const {
+std::optional<int64_t> RunLength::total_batches() const {
   if (max_duration.unit == TimeUnit::second) return std::nullopt;
   return static_cast<int64_t>(std::ceil(batches(max_duration)));
 }
 
-void Schedule::take_up(const Timestamp& now) {
+void RunLength::take_up(const Timestamp& now) {
   ahead_of_epochs = now.batch - (now.epoch * batches_per_epoch + now.batch_in_epoch);
   ahead_of_length = ahead_of_epochs;
   if (max_duration.unit == TimeUnit::batch) ahead_of_length = 0;
@@ -152,14 +152,14 @@ void Schedule::take_up(const Timestamp& now) {
         now.batch - std::llround(batches_of_samples(*this, static_cast<double>(now.sample)));
 }
 
-double Schedule::elapsed(const Timestamp& now) const {
+double RunLength::elapsed(const Timestamp& now) const {
   const auto total = total_batches();
-  const double done = total ? static_cast<double>(place(now)) : now.seconds;
+  const double done = total ? static_cast<double>(position(now)) : now.seconds;
   const double all = total ? static_cast<double>(*total) : max_duration.value;
   return done >= all ? 1.0 : done / all;
 }
 
-Timestamp Schedule::at_batch(int64_t batch) const {
+Timestamp RunLength::at_batch(int64_t batch) const {
   Timestamp time;
   time.batch = batch;
   time.epoch = (batch - ahead_of_epochs) / batches_per_epoch;
@@ -169,7 +169,7 @@ Timestamp Schedule::at_batch(int64_t batch) const {
   return time;
 }
 
-bool Schedule::finished(const Timestamp& now) const {
+bool RunLength::finished(const Timestamp& now) const {
   switch (max_duration.unit) {
     case TimeUnit::epoch:
       return static_cast<double>(now.epoch) >= max_duration.value;
@@ -199,13 +199,13 @@ bool reaches_multiple(int64_t batches, double every) {
 
 }  // namespace
 
-bool Schedule::due(const Time& interval, const Timestamp& now, bool epoch_end) const {
+bool RunLength::due(const Time& interval, const Timestamp& now, bool epoch_end) const {
   if (interval.unit == TimeUnit::duration) {
     const auto whole = as_planned();
     if (epoch_end || now.batch == 0 || interval.value <= 0 ||
         whole.max_duration.unit == TimeUnit::second)
       return false;
-    return reaches_multiple(place(now), whole.batches(interval));
+    return reaches_multiple(position(now), whole.batches(interval));
   }
   const auto every = static_cast<int64_t>(interval.value);
   if (every <= 0) return false;
@@ -227,7 +227,7 @@ bool Schedule::due(const Time& interval, const Timestamp& now, bool epoch_end) c
   return false;
 }
 
-bool Repetition::due(const Schedule& schedule, const Timestamp& now, bool epoch_end) const {
+bool Repetition::due(const RunLength& schedule, const Timestamp& now, bool epoch_end) const {
   const auto length = schedule.as_planned().max_duration;
   const bool share = interval_.unit == TimeUnit::duration && length.unit == TimeUnit::second;
   if (interval_.unit != TimeUnit::second && !share) return schedule.due(interval_, now, epoch_end);

@@ -46,7 +46,7 @@ struct Timestamp {
 };
 
 /// The length of a run, everything that converts times to batches.
-struct Schedule {
+struct RunLength {
   int64_t batches_per_epoch = 1;
   int64_t samples_per_epoch = 1;
   int64_t batch_size = 1;
@@ -58,12 +58,12 @@ struct Schedule {
   int64_t ahead_of_epochs = 0, ahead_of_length = 0;
 
   /// The same run at its planned length, which learning rates follow even where it ends early.
-  Schedule as_planned() const;
+  RunLength as_planned() const;
 
   /// The run goes on from there.
   void take_up(const Timestamp& now);
   /// Batches of the run's length that are done, by this schedule.
-  int64_t place(const Timestamp& now) const { return now.batch - ahead_of_length; }
+  int64_t position(const Timestamp& now) const { return now.batch - ahead_of_length; }
 
   /// Batches in `time`, not rounded; dur counts in max_duration. A time in seconds has no such
   /// number: throws UserError naming it.
@@ -89,7 +89,7 @@ class Repetition {
 
   const Time& interval() const { return interval_; }
   /// As Schedule::due, in all units.
-  bool due(const Schedule& schedule, const Timestamp& now, bool epoch_end) const;
+  bool due(const RunLength& schedule, const Timestamp& now, bool epoch_end) const;
   /// It was done, which was over at so many seconds of the run's clock.
   void done_at(double seconds) { seconds_ = seconds; }
   double done_at() const { return seconds_; }

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/place.h"
+#include "base/rank_environment.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "composer/loop/state.h"
@@ -98,7 +98,7 @@ double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
 /// Images a second of each repeat after the first.
 std::vector<double> measure(const AugmentSetting& setting, const Words& overrides) {
   State state;
-  state.device = resolve_device(setting.device, place_of_process());
+  state.device = resolve_device(setting.device, read_rank_environment());
   const auto algorithm = build_algorithm(setting, overrides);
   const auto images = read_images(setting);
   state.image_size = {setting.resolution, setting.resolution};

@@ -16,7 +16,7 @@
 #include "cli/bench.h"
 #include "composer/loop/state.h"
 #include "composer/run/assemble.h"
-#include "composer/run/settle.h"
+#include "composer/run/automatic_values.h"
 #include "nn/device/device.h"
 #include "nn/network/bf16_choice.h"
 #include "nn/profiling/timer.h"
@@ -300,9 +300,9 @@ int bench_headspace_command(const Words& words) {
   app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
   const auto context = read_run_context();
-  if (context.place.size > 1)
+  if (context.environment.size > 1)
     throw UserError("bench headspace: is for one process; each of several ranks would measure");
-  const auto recipe = settled_with_log(
+  const auto recipe = resolved_with_log(
       resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}),
       context);
   log::quiet();

@@ -55,7 +55,7 @@ class StubOptimizer : public Optimizer {
 TrainerParts bare_parts(const StepSetting& setting) {
   TrainerParts parts;
   parts.options = recipe_of(setting).options;
-  parts.device = resolve_device(setting.device, parts.context.place);
+  parts.device = resolve_device(setting.device, parts.context.environment);
   parts.model = std::make_shared<StubModel>(setting.batch_size, 10);
   parts.optimizer = std::make_shared<StubOptimizer>();
   return parts;

@@ -63,7 +63,7 @@ int bench_step_command(const Words& words) {
   if (!parse(app, words)) return 0;
 
   auto parts = timed_parts(setting);
-  const int64_t warmup = parts.device->is_cpu() ? 3 : 3 + StepGraphs::warm_ups;
+  const int64_t warmup = parts.device->is_cpu() ? 3 : 3 + CapturedSteps::warm_ups;
   const auto [seconds, cpu_seconds, hook_fractions, device, peak] =
       time_steps(std::move(parts), warmup, setting, true);
   const auto costs = operators ? std::optional(measure_operators(setting)) : std::nullopt;

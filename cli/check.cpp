@@ -16,7 +16,7 @@
 #include "cli/commands.h"
 #include "composer/comparison/step_check.h"
 #include "composer/run/assemble.h"
-#include "composer/run/settle.h"
+#include "composer/run/automatic_values.h"
 #include "nn/device/device.h"
 #include "nn/network/fused_norm.h"
 
@@ -44,7 +44,7 @@ struct Sides {
 };
 
 Sides against_fp32(Recipe recipe, const RunContext& context) {
-  const auto device = resolve_device(recipe.options.device, context.place);
+  const auto device = resolve_device(recipe.options.device, context.environment);
   const auto precision = resolve_precision(recipe.options.precision, device);
   if (precision == Precision::fp32)
     throw UserError("--against fp32: the recipe's precision, " + recipe.options.precision +
@@ -56,7 +56,7 @@ Sides against_fp32(Recipe recipe, const RunContext& context) {
 }
 
 Sides against_cpu(Recipe recipe, const RunContext& context) {
-  const auto device = resolve_device(recipe.options.device, context.place);
+  const auto device = resolve_device(recipe.options.device, context.environment);
   if (device.is_cpu())
     throw UserError(
         "--against cpu: the recipe's device is the CPU already; this is for machines with a GPU");
@@ -194,9 +194,9 @@ int check_command(const Words& words) {
 
   check_word("--against", against, known);
   const auto context = read_run_context();
-  if (context.place.size > 1)
+  if (context.environment.size > 1)
     throw UserError("check: is for one process; each of several ranks would check by itself");
-  auto recipe = settled_with_log(
+  auto recipe = resolved_with_log(
       resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}),
       context);
   recipe.options.autoresume = false;

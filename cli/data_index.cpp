@@ -11,7 +11,7 @@
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "data/files/thread_count.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 
 namespace composer {
 namespace {

@@ -91,7 +91,7 @@ int eval_command(const Words& words) {
 
   const auto recipe = resolve_for_use(use, app);
   const auto context = read_run_context();
-  if (context.place.rank > 0) log::quiet();
+  if (context.environment.rank > 0) log::quiet();
   auto parts = assemble_evaluation(recipe, context);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;

@@ -24,7 +24,7 @@ struct ExportOptions {
 };
 
 void export_safetensors(const TakenNetwork& taken, const ExportOptions& options) {
-  const auto names = options.names.empty() ? PeerNames{} : names_in(taken, options.names);
+  const auto names = options.names.empty() ? LibraryNames{} : names_in(taken, options.names);
   write_network(options.output, taken.network, taken.state, names);
 }
 

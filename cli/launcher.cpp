@@ -217,7 +217,7 @@ class Job {
     }
     if (!supervisor.failed().empty()) {
       failures.show_lost();
-      return lost_peers_status;
+      return lost_ranks_status;
     }
     return ended_for_others_ ? 128 + SIGTERM : supervisor.status();
   }
@@ -268,7 +268,7 @@ class Job {
       lose_store(error);
     }
     if (lost_store_ && ended_for_others_ && is_interruption(status) && !asked_to_end_) status = 1;
-    if (status == lost_peers_status) status = 1;
+    if (status == lost_ranks_status) status = 1;
     if (status == 0 || is_interruption(status)) logs_.show_waiting();
     if (is_interruption(status) && status != 128 + SIGINT && launch_.requeue_status)
       return *launch_.requeue_status;
@@ -279,7 +279,7 @@ class Job {
   int say_farewell(int status) {
     const auto told = told_status(store_);
     const bool for_others =
-        status == lost_peers_status || (ended_for_others_ && is_interruption(status));
+        status == lost_ranks_status || (ended_for_others_ && is_interruption(status));
     if (for_others && !asked_to_end_) status = told.value_or(1);
     if (status != 0 && !told) tell_status(store_, status);
     if (launch_.node_rank != 0) {

@@ -13,7 +13,7 @@ namespace composer {
 
 /// With it a rank tells the launcher that others ended or do not answer: what happened is for them
 /// to tell.
-constexpr int lost_peers_status = 113;
+constexpr int lost_ranks_status = 113;
 
 /// What a process is told of its place, as torchrun tells it: RANK, LOCAL_RANK, WORLD_SIZE,
 /// LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT. local_rank: on this machine.

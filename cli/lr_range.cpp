@@ -18,7 +18,7 @@
 #include "cli/page_file.h"
 #include "cli/study_command.h"
 #include "composer/run/assemble.h"
-#include "composer/run/settle.h"
+#include "composer/run/automatic_values.h"
 #include "nn/optimization/optimizer.h"
 #include "nn/optimization/scheduler.h"
 
@@ -29,7 +29,7 @@ namespace {
 class GrowingRate final : public Scheduler {
  public:
   GrowingRate(const LrRange& range, double lr) : range_(range), lr_(lr) {}
-  double multiplier(const Timestamp& now, const Schedule&, double) const override {
+  double multiplier(const Timestamp& now, const RunLength&, double) const override {
     return range_.lr(now.batch) / lr_;
   }
 
@@ -74,7 +74,7 @@ struct RangeOptions {
   bool json = false;
 };
 
-void check(const RangeOptions& options, const Place& place) {
+void check(const RangeOptions& options, const RankEnvironment& environment) {
   std::vector<std::string> wrong;
   for (const auto& [name, value] :
        {std::pair{"lr_min", options.lr_min}, {"lr_max", options.lr_max}})
@@ -86,7 +86,7 @@ void check(const RangeOptions& options, const Place& place) {
   if (options.steps < least_steps)
     wrong.push_back("--steps: must be at least " + std::to_string(least_steps) + ", not " +
                     std::to_string(options.steps));
-  if (const auto size = place.size; size > 1)
+  if (const auto size = environment.size; size > 1)
     wrong.push_back("composer lr-range: is started once, not as " + std::to_string(size) +
                     " ranks");
   if (!wrong.empty()) throw UserError(wrong);
@@ -148,12 +148,12 @@ int lr_range_command(const Words& words) {
   app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
   const auto context = read_run_context();
-  check(options, context.place);
+  check(options, context.environment);
   std::optional<PageFile> page;
   if (!options.output.empty()) page.emplace("--output", options.output);
-  const auto recipe = settled_with_log(resolve(find_recipe(options.file), overrides_of(app),
-                                               registry(), {.options = option_names(app)}),
-                                       context);
+  const auto recipe = resolved_with_log(resolve(find_recipe(options.file), overrides_of(app),
+                                                registry(), {.options = option_names(app)}),
+                                        context);
   LrRange range(options.lr_min, options.lr_max, options.steps);
   run_test(for_test(recipe, options.steps), context, options, range);
   if (page) page->write(lr_range_page(range, name_of_recipe(options.file)));

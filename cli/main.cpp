@@ -14,7 +14,7 @@
 #include "algorithms/all.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/place.h"
+#include "base/rank_environment.h"
 #include "base/terminal.h"
 #include "base/version.h"
 #include "cli/commands.h"
@@ -186,12 +186,13 @@ int run(Words words) {
 }
 
 /// Others have more to say; the launcher shows it, where this rank's words are in its log.
-int lost_peers(const PeerError& error) {
-  const auto place = place_of_process();
-  if (place.by_launcher && place.rank == 0 && log::kept_in_file()) log::leave_terminal();
+int lost_ranks(const LostRankError& error) {
+  const auto environment = read_rank_environment();
+  if (environment.by_launcher && environment.rank == 0 && log::kept_in_file())
+    log::leave_terminal();
   const std::string text = error.what();
   log::error("lost the other ranks: " + text.substr(0, text.find('\n')));
-  return place.by_launcher ? lost_peers_status : 1;
+  return environment.by_launcher ? lost_ranks_status : 1;
 }
 
 }  // namespace
@@ -250,8 +251,8 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const Interrupted& interrupted) {
     return 128 + interrupted.signal;
-  } catch (const PeerError& error) {
-    return lost_peers(error);
+  } catch (const LostRankError& error) {
+    return lost_ranks(error);
   } catch (const std::filesystem::filesystem_error& error) {
     if (error.code() == std::errc::filename_too_long) {
       log::error(error.path1().string() + ": is longer than a path, or a name in it, may be");

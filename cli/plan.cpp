@@ -15,15 +15,15 @@
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe_changes.h"
 #include "composer/run/assemble.h"
+#include "composer/run/automatic_values.h"
+#include "composer/run/captured_steps.h"
 #include "composer/run/epoch_length.h"
 #include "composer/run/rank_threads.h"
-#include "composer/run/settle.h"
 #include "composer/run/starting_point.h"
-#include "composer/run/step_graphs.h"
 #include "nn/network/bf16_choice.h"
-#include "nn/network/divided_pass.h"
 #include "nn/network/fused_norm.h"
 #include "nn/network/norm_layer.h"
+#include "nn/network/spatial_parallel.h"
 
 namespace composer {
 namespace {
@@ -104,21 +104,22 @@ void print_events(std::ostream& out, Engine& engine, const State& state) {
 }
 
 void print_ranks(std::ostream& out, const TrainerOptions& options, const RunContext& context) {
-  const auto& place = context.place;
+  const auto& environment = context.environment;
   const auto threads = rank_threads(options, context);
-  out << "ranks: " << place.size;
-  if (place.local_size < place.size) out << ", " << place.local_size << " a machine";
-  out << (place.size > 1 ? ", each with " : ", with ") << threads.compute << " compute and "
+  out << "ranks: " << environment.size;
+  if (environment.local_size < environment.size)
+    out << ", " << environment.local_size << " a machine";
+  out << (environment.size > 1 ? ", each with " : ", with ") << threads.compute << " compute and "
       << threads.loader << " loader threads\n";
   if (options.spatial_ranks == 1) return;
   const auto of_image = std::to_string(options.spatial_ranks);
   out << "spatial_ranks: " << of_image << ", so that " << of_image
       << " neighbouring ranks have the rows of the same images";
-  if (place.size == 1)
+  if (environment.size == 1)
     out << "; to be started with a multiple of " << of_image << " ranks (composer -n " << of_image
         << ")";
   else
-    out << ", in " << place.size / options.spatial_ranks << " shares of a batch";
+    out << ", in " << environment.size / options.spatial_ranks << " shares of a batch";
   out << '\n';
 }
 
@@ -127,7 +128,7 @@ void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const En
   if (options.device == "cpu") return;
   out << "cuda_graph: " << options.cuda_graph;
   if (options.cuda_graph != "false") {
-    const auto reason = against_replay(engine, alone);
+    const auto reason = prevents_graph_capture(engine, alone);
     out << (reason.empty() ? ", on a GPU each step is recorded once and replayed"
                            : ", off: " + reason);
   }
@@ -207,15 +208,15 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
 }
 
 /// "resumes from ...: after epoch 2, batch 18; 9 of 27 batches are left".
-std::string resumption_line(const StartingPoint& start, const Timestamp& time, Schedule schedule) {
+std::string resumption_line(const StartingPoint& start, const Timestamp& time, RunLength schedule) {
   schedule.take_up(time);
   std::string line = "resumes from: " + start.path.string() + ", after epoch " +
                      std::to_string(time.epoch) + ", batch " + std::to_string(time.batch) + "; ";
   if (time.batch > 0 && schedule.finished(time)) return line + "nothing is left to train\n";
   const auto total = schedule.total_batches();
   if (!total) return line + "runs for " + schedule.max_duration.str() + " in all\n";
-  return line + std::to_string(*total - schedule.place(time)) + " of " + quantity(*total, "batch") +
-         (*total == 1 ? " is left\n" : " are left\n");
+  return line + std::to_string(*total - schedule.position(time)) + " of " +
+         quantity(*total, "batch") + (*total == 1 ? " is left\n" : " are left\n");
 }
 
 /// Refuses as training does what the run cannot start from.
@@ -245,9 +246,9 @@ void print_start(std::ostream& out, const StartingPoint& start, const TrainerOpt
 }  // namespace
 
 std::string plan(const Recipe& given, const RunContext& context) {
-  const auto settled = settle_for_run(given, context, Purpose::plan);
-  if (!settled.unread.empty()) throw UserError(settled.unread);
-  const Recipe& recipe = settled.recipe;
+  const auto resolved = resolve_automatic_for_run(given, context, Purpose::plan);
+  if (!resolved.unread.empty()) throw UserError(resolved.unread);
+  const Recipe& recipe = resolved.recipe;
   std::ostringstream out;
   const auto& options = recipe.options;
   const auto newest = find_own_checkpoint(options);
@@ -274,7 +275,7 @@ std::string plan(const Recipe& given, const RunContext& context) {
   for (auto& callback : parts.callbacks) engine.add(std::move(callback));
 
   const int64_t weights = number_of_weights(*state.model);
-  for (const auto& choice : settled.choices) out << "auto: " << choice << '\n';
+  for (const auto& choice : resolved.choices) out << "auto: " << choice << '\n';
   out << "model: " << recipe.model->name() << ", " << weights << " parameters\n"
       << "train_dataset: " << recipe.train_dataset->name() << ", "
       << quantity(length.samples, "sample") << " an epoch, " << length.image.height << " x "
@@ -288,7 +289,7 @@ std::string plan(const Recipe& given, const RunContext& context) {
   if (options.grad_accum.automatic)
     out << "grad_accum: auto: one microbatch, and twice as many whenever memory does not suffice\n";
   print_ranks(out, options, context);
-  print_cuda_graph(out, options, engine, context.place.size == 1);
+  print_cuda_graph(out, options, engine, context.environment.size == 1);
 
   engine.run(Event::init, state);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);

@@ -13,7 +13,7 @@
 #include "cli/cost_table.h"
 #include "cli/measured_step.h"
 #include "cli/scale_table.h"
-#include "composer/run/settle.h"
+#include "composer/run/automatic_values.h"
 #include "scale/recipe_training.h"
 
 namespace composer {
@@ -237,11 +237,11 @@ int plan_scale_command(const Words& words) {
   check_apart(app, "--kernels", "--mfu");
 
   const auto context = read_run_context();
-  const auto settled = settle(resolve(find_recipe(given.file), overrides_of(app), registry(),
-                                      {.options = option_names(app)}),
-                              context, Purpose::plan);
-  const Recipe& recipe = settled.recipe;
-  for (const auto& choice : settled.choices) log::info("auto: " + choice);
+  const auto resolved = resolve_automatic(resolve(find_recipe(given.file), overrides_of(app),
+                                                  registry(), {.options = option_names(app)}),
+                                          context, Purpose::plan);
+  const Recipe& recipe = resolved.recipe;
+  for (const auto& choice : resolved.choices) log::info("auto: " + choice);
   assumptions.overlap = !gpu.driver.empty();
   assumptions.save_async = recipe.options.save_async;
   const auto subjects = subjects_of(recipe, context, gpu, given);

@@ -105,8 +105,8 @@ OnBadSample without_replacement(OnBadSample on_bad_sample) {
   return OnBadSample::skip;
 }
 
-void check_alone(const Place& place) {
-  if (const auto ranks = place.size; ranks > 1)
+void check_alone(const RankEnvironment& environment) {
+  if (const auto ranks = environment.size; ranks > 1)
     throw UserError("predict: works in one process, not in " + std::to_string(ranks) +
                     " ranks; start it without -n");
 }
@@ -128,7 +128,7 @@ int predict_by_recipe(const Words& words) {
   if (!parse(app, words)) return 0;
 
   const auto context = read_run_context();
-  check_alone(context.place);
+  check_alone(context.environment);
   if (use.file.empty() && use.load_path.empty())
     throw UserError(
         "predict: which network? give --load_path a checkpoint folder, .safetensors or .pth file, "
@@ -187,7 +187,7 @@ int predict_by_model(const Words& words) {
       ->check(word_of({"error", "skip"}));
   if (!parse(app, words)) return 0;
 
-  check_alone(place_of_process());
+  check_alone(read_rank_environment());
   auto [files, labels] = images_of(predict.source);
   const auto network = read_network(fetched(model));
   options.on_bad_sample = on_bad_sample_words.at(on_bad_sample);

@@ -7,7 +7,7 @@
 #include "base/json_number.h"
 #include "base/number_text.h"
 #include "base/text.h"
-#include "inference/quantization/places.h"
+#include "inference/quantization/points.h"
 
 namespace composer {
 namespace {

@@ -25,7 +25,7 @@
 #include "inference/network_folder.h"
 #include "inference/quantization/calibration.h"
 #include "inference/quantization/fewest_kept.h"
-#include "inference/quantization/places.h"
+#include "inference/quantization/points.h"
 #include "inference/runtime.h"
 #include "nn/network/metrics.h"
 #include "nn/network/normalize.h"

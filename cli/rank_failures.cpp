@@ -22,7 +22,7 @@ std::string how_it_ended(int status) {
 }  // namespace
 
 std::optional<size_t> RankFailures::first_to_fail() const {
-  const auto by_itself = [&](size_t number) { return ranks_.status(number) != lost_peers_status; };
+  const auto by_itself = [&](size_t number) { return ranks_.status(number) != lost_ranks_status; };
   const auto& failed = ranks_.failed();
   const auto first = std::ranges::find_if(failed, by_itself);
   if (first == failed.end()) return {};

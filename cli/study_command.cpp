@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/log.h"
-#include "base/place.h"
+#include "base/rank_environment.h"
 #include "base/remote/local_folder.h"
 #include "base/text.h"
 #include "cli/arguments.h"
@@ -114,7 +114,7 @@ void check_study_options(const std::string& command, const StudyOptions& options
                       std::to_string(value));
   if (const auto problem = local_folder_problem(options.output); !problem.empty())
     wrong.push_back("--output: " + problem);
-  if (const auto size = place_of_process().size; size > 1)
+  if (const auto size = read_rank_environment().size; size > 1)
     wrong.push_back("composer " + command + ": is started once, not as " + std::to_string(size) +
                     " ranks; it starts the trainings itself");
   Problems ignored;

@@ -13,7 +13,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "composer/run/assemble.h"
-#include "composer/run/settle.h"
+#include "composer/run/automatic_values.h"
 
 namespace composer {
 namespace {
@@ -118,16 +118,16 @@ int train_command(const Words& words) {
   if (profile) trace_some_steps(recipe.options.profiler.schedule);
   const auto context = read_run_context();
   if (dump_only) {
-    const auto settled = settle_for_run(recipe, context, Purpose::plan);
-    for (const auto& choice : settled.choices) log::info("auto: " + choice);
-    std::cout << dump(settled.recipe);
+    const auto resolved = resolve_automatic_for_run(recipe, context, Purpose::plan);
+    for (const auto& choice : resolved.choices) log::info("auto: " + choice);
+    std::cout << dump(resolved.recipe);
     return 0;
   }
   if (plan_only) {
     std::cout << wrapped_for(STDOUT_FILENO, plan(recipe, context));
     return 0;
   }
-  if (context.place.rank > 0) log::quiet();
+  if (context.environment.rank > 0) log::quiet();
   const bool writes_page = std::ranges::any_of(
       recipe.loggers, [](const auto& logger) { return logger->name() == "report"; });
   Trainer trainer(assemble_training(recipe, context));

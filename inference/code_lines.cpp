@@ -36,8 +36,7 @@ CodeLines::CodeLines(const Conv2dOptions& options, const std::vector<int64_t>& i
       padding_(padding),
       copies_(options.kernel != std::array<int64_t, 2>{1, 1} ||
               options.stride != std::array<int64_t, 2>{1, 1} ||
-              options.padding != std::array<int64_t, 2>{0, 0} ||
-              channels_ % code_tiles::values != 0),
+              options.padding != std::array<int64_t, 2>{0, 0} || channels_ % int8_amx::values != 0),
       subsamples_(kernel_width_ == 1 && stride_width_ > 1),
       step_(subsamples_ ? 1 : stride_width_),
       used_(
@@ -56,7 +55,7 @@ std::vector<int64_t> CodeLines::steps() const {
   for (int64_t row = 0; row < kernel_height_; ++row) {
     const int64_t start =
         row % stride_height_ * plane_bytes() + row / stride_height_ * line_ * channels_;
-    for (int64_t at = 0; at < run(); at += code_tiles::values) steps.push_back(start + at);
+    for (int64_t at = 0; at < run(); at += int8_amx::values) steps.push_back(start + at);
   }
   return steps;
 }
@@ -64,14 +63,14 @@ std::vector<int64_t> CodeLines::steps() const {
 std::vector<int8_t> CodeLines::step_quads() const {
   std::vector<int8_t> quads;
   for (int64_t row = 0; row < kernel_height_; ++row)
-    for (int64_t at = 0; at < run(); at += code_tiles::values)
+    for (int64_t at = 0; at < run(); at += int8_amx::values)
       quads.push_back(
-          static_cast<int8_t>((std::min<int64_t>(run() - at, code_tiles::values) + 3) / 4));
+          static_cast<int8_t>((std::min<int64_t>(run() - at, int8_amx::values) + 3) / 4));
   return quads;
 }
 
 int64_t CodeLines::most_lines() const {
-  if (!copies_) return std::max<int64_t>(cache_bytes / channels_, code_tiles::pixels);
+  if (!copies_) return std::max<int64_t>(cache_bytes / channels_, int8_amx::pixels);
   return std::max<int64_t>(cache_bytes / segment_bytes(), 1) * segment_rows_;
 }
 
@@ -85,8 +84,8 @@ int64_t CodeLines::segments(int64_t lines) const {
 int64_t CodeLines::bytes(int64_t lines) const {
   if (!copies_) return 0;
   // Tiles may reach beyond the last position.
-  const int64_t beyond = (code_tiles::pixels * step_ + kernel_width_) * channels_;
-  return segments(lines) * segment_bytes() + beyond + code_tiles::values;
+  const int64_t beyond = (int8_amx::pixels * step_ + kernel_width_) * channels_;
+  return segments(lines) * segment_bytes() + beyond + int8_amx::values;
 }
 
 void CodeLines::take(const uint8_t* images, int64_t begin, int64_t end, uint8_t* copies,

@@ -1,10 +1,10 @@
-// A convolution's input as tiles of code_tiles.h read it.
+// A convolution's input as tiles of int8_amx.h read it.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "inference/code_tiles.h"
+#include "inference/int8_amx.h"
 #include "nn/network/operations.h"
 
 namespace composer {
@@ -47,7 +47,7 @@ class CodeLines {
   int64_t bytes(int64_t lines) const;
 
   struct Tiles {
-    std::vector<code_tiles::PixelTile> all;
+    std::vector<int8_amx::PixelTile> all;
     int rows = 0;  ///< of each
   };
   /// Of lines begin to end, end - begin >= 1, at most most_lines(). images: [N, H, W, C]. copies:

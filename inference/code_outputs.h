@@ -1,4 +1,4 @@
-// What becomes of the sums of code_tiles.h's products and code_winograd_dots.h's, in AVX-512
+// What becomes of the sums of int8_amx.h's products and int8_winograd.h's, in AVX-512
 // instructions: for files that are compiled for processors that have these alone.
 #pragma once
 
@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "inference/code_tiles.h"
+#include "inference/int8_amx.h"
 
-namespace composer::code_tiles {
+namespace composer::int8_amx {
 namespace {
 
 constexpr int sums_of_tile = pixels * channels;
@@ -216,4 +216,4 @@ void compute_outputs(const Product& product) {
 }
 
 }  // namespace
-}  // namespace composer::code_tiles
+}  // namespace composer::int8_amx

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/simd.h"
-#include "inference/code_winograd_dots.h"
+#include "inference/int8_winograd.h"
 #include "inference/requantizer.h"
 #include "inference/tile_layer.h"
 #include "inference/winograd_blocks.h"
@@ -96,7 +96,7 @@ class CodeWinogradConv2d : public PackedLayer {
   }
 
   void compute(const WinogradTiles& tiles, const at::Tensor& images,
-               const code_tiles::Requantization& layer) const {
+               const int8_amx::Requantization& layer) const {
     compute_winograd({.tiles = tiles,
                       .count = images.size(0) * tiles.of_image(),
                       .most_tiles = most_tiles(),
@@ -119,7 +119,7 @@ class CodeWinogradConv2d : public PackedLayer {
   }
 
   void multiply_panels(const WinogradBlock& block, WinogradShare share, const int16_t* from,
-                       const code_tiles::Requantization& layer) const {
+                       const int8_amx::Requantization& layer) const {
     const auto sums = at::empty({value_count, block.count, panel}, at::kInt);
     const int64_t begin = share.begin(panels()), end = share.end(panels());
     const auto* weights = weights_.const_data_ptr<int16_t>() + begin * panel_values();
@@ -162,10 +162,10 @@ bool is_quicker(const LayerParts& parts) {
   const bool far = 2 * value_count * in * out > most_near_bytes;
   const int64_t count = tiles.of_image();
   const int64_t multiplied = far ? std::max(count, 8 * readers) : count;
-  const int64_t transforms = count * (150 * in / chunk + 200 * out / code_tiles::channels);
+  const int64_t transforms = count * (150 * in / chunk + 200 * out / int8_amx::channels);
   const int64_t cost = multiplied * value_count * in * out / 32 + transforms;
   return cost < tiles.out_height * tiles.out_width * 9 * convolution.in_channels *
-                    rounded_up(convolution.out_channels, code_tiles::channels) / 64;
+                    rounded_up(convolution.out_channels, int8_amx::channels) / 64;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A 3 x 3 convolution of 8-bit codes by Winograd's algorithm in integers (code_winograd_dots.h).
+// A 3 x 3 convolution of 8-bit codes by Winograd's algorithm in integers (int8_winograd.h).
 #pragma once
 
 #include <memory>

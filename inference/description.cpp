@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/json_number.h"
-#include "inference/graph/json_place.h"
+#include "inference/graph/json_location.h"
 
 namespace composer {
 namespace {

@@ -17,7 +17,7 @@
 #include "composer/checkpoint/weights.h"
 #include "inference/description.h"
 #include "inference/graph/graph_json.h"
-#include "inference/graph/json_place.h"
+#include "inference/graph/json_location.h"
 #include "inference/quantization/quantization_json.h"
 
 namespace composer {
@@ -147,7 +147,7 @@ void check_network_folder(const fs::path& folder) {
 }
 
 void write_network(const fs::path& folder, const TrainedNetwork& network, TensorMap state,
-                   const PeerNames& names) try {
+                   const LibraryNames& names) try {
   check_network_folder(folder);
   fs::create_directories(folder);
   if (state.empty()) state = named_constants(network.graph);

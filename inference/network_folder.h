@@ -7,7 +7,7 @@
 
 #include "composer/checkpoint/safetensors.h"
 #include "inference/graph/trained_network.h"
-#include "nn/network/peer_names.h"
+#include "nn/network/library_names.h"
 
 namespace composer {
 
@@ -22,7 +22,7 @@ void check_network_folder(const std::filesystem::path& folder);
 /// again. Throws UserError for a folder that holds other things, RunError when it cannot be
 /// written.
 void write_network(const std::filesystem::path& folder, const TrainedNetwork& network,
-                   TensorMap state = {}, const PeerNames& names = {});
+                   TensorMap state = {}, const LibraryNames& names = {});
 
 /// Throws UserError naming what is missing or damaged.
 TrainedNetwork read_network(const std::filesystem::path& folder);

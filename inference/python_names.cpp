@@ -15,7 +15,7 @@
 
 namespace composer {
 
-PeerNames names_in(const TakenNetwork& taken, const std::string& library) {
+LibraryNames names_in(const TakenNetwork& taken, const std::string& library) {
   if (library != "torchvision" && library != "timm")
     throw UserError("--names: must be torchvision or timm, not '" + library + "'" +
                     suggestion(library, {"torchvision", "timm"}));

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "inference/from_checkpoint.h"
-#include "nn/network/peer_names.h"
+#include "nn/network/library_names.h"
 
 namespace composer {
 
@@ -12,6 +12,6 @@ namespace composer {
 /// the library's network computes something else, and where surgery changed what this one computes:
 /// the library would refuse the weights, or load them and compute something else. UserError for
 /// another library, and for a network that it does not have.
-PeerNames names_in(const TakenNetwork& taken, const std::string& library);
+LibraryNames names_in(const TakenNetwork& taken, const std::string& library);
 
 }  // namespace composer

@@ -8,7 +8,7 @@ namespace {
 /// With zeros up to the end of the last block.
 at::Tensor in_blocks(const at::Tensor& of_channels, at::ScalarType type) {
   const int64_t count = of_channels.size(0);
-  auto padded = at::zeros({at::divup(count, code_tiles::channels) * code_tiles::channels}, type);
+  auto padded = at::zeros({at::divup(count, int8_amx::channels) * int8_amx::channels}, type);
   padded.slice(0, 0, count).copy_(of_channels);
   return padded;
 }
@@ -40,8 +40,8 @@ Requantizer::Requantizer(const LayerParts& parts, const LayerCodes& codes) {
             .numbers = nullptr};
 }
 
-code_tiles::Requantization Requantizer::operator()(const at::Tensor& addend,
-                                                   const at::Tensor& output) const {
+int8_amx::Requantization Requantizer::operator()(const at::Tensor& addend,
+                                                 const at::Tensor& output) const {
   auto layer = layer_;
   if (addend.defined()) layer.addend = addend.const_data_ptr<uint8_t>();
   if (output.scalar_type() == at::kByte)

@@ -1,7 +1,7 @@
 // What becomes of the integer sums of a layer with codes.
 #pragma once
 
-#include "inference/code_tiles.h"
+#include "inference/int8_amx.h"
 #include "inference/packed_layer.h"
 
 namespace composer {
@@ -11,11 +11,11 @@ class Requantizer {
   Requantizer(const LayerParts& parts, const LayerCodes& codes);
 
   /// addend: undefined where the layer adds none. Points to both and to what this has.
-  code_tiles::Requantization operator()(const at::Tensor& addend, const at::Tensor& output) const;
+  int8_amx::Requantization operator()(const at::Tensor& addend, const at::Tensor& output) const;
 
  private:
   at::Tensor start_, scale_, offset_;
-  code_tiles::Requantization layer_{};  ///< without addend and output
+  int8_amx::Requantization layer_{};  ///< without addend and output
 };
 
 }  // namespace composer

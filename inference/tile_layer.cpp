@@ -9,7 +9,7 @@
 
 #include "base/simd.h"
 #include "inference/code_lines.h"
-#include "inference/code_tiles.h"
+#include "inference/int8_amx.h"
 #include "inference/requantizer.h"
 #include "inference/weight_pages.h"
 #include "nn/device/cpu_instructions.h"
@@ -50,7 +50,7 @@ struct TileRange {
 
 /// How products are made. Costs are in products of a step's tile and block.
 struct Kernel {
-  void (*multiply)(const code_tiles::Product&);
+  void (*multiply)(const int8_amx::Product&);
   CodeLines::Layout layout;
   int64_t least_products;  ///< that are worth another thread
   double of_weights;       ///< to bring a step's weights of a block
@@ -59,8 +59,8 @@ struct Kernel {
 
 Kernel kernel_of(CodeInstructions instructions) {
   if (instructions == CodeInstructions::amx_int8)
-    return {code_tiles::multiply_by_tiles, {code_tiles::pixels, false}, 256, 2, 14};
-  return {code_tiles::multiply_by_dots, {code_tiles::dot_rows, true}, 64, 0.5, 1.75};
+    return {int8_amx::multiply_by_tiles, {int8_amx::pixels, false}, 256, 2, 14};
+  return {int8_amx::multiply_by_dots, {int8_amx::dot_rows, true}, 64, 0.5, 1.75};
 }
 
 class TileLayer : public PackedLayer {
@@ -75,7 +75,7 @@ class TileLayer : public PackedLayer {
         steps_(lines_.steps()),
         step_quads_(lines_.step_quads()),
         out_channels_(parts.weight.size(0)),
-        blocks_(at::divup(out_channels_, code_tiles::channels)) {
+        blocks_(at::divup(out_channels_, int8_amx::channels)) {
     pack(parts.weight);
   }
 
@@ -83,8 +83,8 @@ class TileLayer : public PackedLayer {
     const auto images = ordered(input);
     if (addend.defined()) addend = ordered(addend);
     auto output = overwrite && to_codes_ ? addend : output_for(input);
-    code_tiles::Product product = product_;
-    static_cast<code_tiles::Requantization&>(product) = requantizer_(addend, output);
+    int8_amx::Product product = product_;
+    static_cast<int8_amx::Requantization&>(product) = requantizer_(addend, output);
     compute(images, product);
     return output;
   }
@@ -107,10 +107,10 @@ class TileLayer : public PackedLayer {
         weight.view({out_channels_, -1, lines_.runs(), lines_.run() / lines_.channels()})
             .permute({0, 2, 3, 1})
             .reshape({out_channels_, lines_.runs(), lines_.run()});
-    const int64_t values = at::divup(lines_.run(), code_tiles::values) * code_tiles::values;
-    auto whole = at::zeros({blocks_ * code_tiles::channels, lines_.runs(), values}, at::kChar);
+    const int64_t values = at::divup(lines_.run(), int8_amx::values) * int8_amx::values;
+    auto whole = at::zeros({blocks_ * int8_amx::channels, lines_.runs(), values}, at::kChar);
     whole.slice(0, 0, out_channels_).slice(2, 0, lines_.run()).copy_(runs);
-    const auto packed = whole.view({blocks_, code_tiles::channels, std::ssize(steps_), -1, 4})
+    const auto packed = whole.view({blocks_, int8_amx::channels, std::ssize(steps_), -1, 4})
                             .permute({0, 2, 3, 1, 4})
                             .contiguous();
     weight_ = WeightPages::instance().take(packed.nbytes());
@@ -130,7 +130,7 @@ class TileLayer : public PackedLayer {
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
     const int64_t products = tiles * blocks_ * steps;
     const int64_t most = std::clamp<int64_t>(products / kernel_.least_products, 1, threads);
-    const int64_t input_steps = at::divup(lines_.channels(), code_tiles::values);
+    const int64_t input_steps = at::divup(lines_.channels(), int8_amx::values);
     TileCut best{1, 1};
     double best_cost = std::numeric_limits<double>::max();
     for (int64_t block_parts = 1; block_parts <= std::min(most, blocks_); ++block_parts) {
@@ -144,7 +144,7 @@ class TileLayer : public PackedLayer {
     return best;
   }
 
-  void compute(const at::Tensor& images, const code_tiles::Product& product) const {
+  void compute(const at::Tensor& images, const int8_amx::Product& product) const {
     const TileRange lines{0, lines_.lines(images.size(0))}, blocks{0, blocks_};
     const auto cut = cut_for(lines.size(), images.size(0) * lines_.rows() * lines_.columns());
     const int64_t chunk = std::min(at::divup(lines.size(), cut.line_parts), lines_.most_lines());
@@ -162,7 +162,7 @@ class TileLayer : public PackedLayer {
   }
 
   void compute_lines(const uint8_t* images, const TileRange& lines, uint8_t* copies,
-                     code_tiles::Product& product) const {
+                     int8_amx::Product& product) const {
     CodeLines::Tiles tiles;
     const int64_t chunks = at::divup(lines.size(), lines_.most_lines());
     for (int64_t i = 0; i < chunks; ++i) {
@@ -183,7 +183,7 @@ class TileLayer : public PackedLayer {
   std::vector<int8_t> step_quads_;
   int64_t out_channels_, blocks_;
   std::shared_ptr<int8_t> weight_;
-  code_tiles::Product product_{};  ///< of all blocks, without tiles and what becomes of the sums
+  int8_amx::Product product_{};  ///< of all blocks, without tiles and what becomes of the sums
 };
 
 /// Of the sums, and of what becomes of them in steps of the output's codes.
@@ -200,7 +200,7 @@ bool stays_in_32_bits(const LayerParts& parts, const LayerCodes& codes) {
 /// Images of one pixel that would be copied: a line of one output gives a tile of one row.
 bool is_row_of_copies(const LayerParts& parts) {
   const auto images = images_of(parts);
-  return images[2] * images[3] == 1 && images[1] % code_tiles::values != 0;
+  return images[2] * images[3] == 1 && images[1] % int8_amx::values != 0;
 }
 
 std::optional<CodeInstructions> best_code_instructions() {

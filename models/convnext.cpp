@@ -139,8 +139,8 @@ ConvNeXt::ConvNeXt(const Params& params) : params_(params) {
   apply_initializers(*this, params.initializers);
 }
 
-std::optional<PeerNames> ConvNeXt::names_in(const std::string& library) const {
-  PeerNames names;
+std::optional<LibraryNames> ConvNeXt::names_in(const std::string& library) const {
+  LibraryNames names;
   if (library != "timm") return names;
   const auto& [channels, blocks] = convnext_sizes().at(params_.model_name);
   names.paths = {

@@ -105,8 +105,8 @@ EfficientNet::EfficientNet(const Params& params) : params_(params) {
   apply_initializers(*this, params.initializers);
 }
 
-std::optional<PeerNames> EfficientNet::names_in(const std::string& library) const {
-  PeerNames names;
+std::optional<LibraryNames> EfficientNet::names_in(const std::string& library) const {
+  LibraryNames names;
   if (library != "timm") return names;
   names.paths = {{"features.0.0", "conv_stem"},
                  {"features.0.1", "bn1"},

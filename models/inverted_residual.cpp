@@ -127,7 +127,7 @@ std::shared_ptr<Layer> inverted_residual(const InvertedResidualOptions& options)
   return std::make_shared<InvertedBlock>(options);
 }
 
-void add_timm_block(PeerNames& names, const std::string& ours, const std::string& theirs,
+void add_timm_block(LibraryNames& names, const std::string& ours, const std::string& theirs,
                     bool expands, bool gated) {
   int64_t place = 0;
   const auto next = [&] { return ours + ".block." + std::to_string(place++); };

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "nn/network/layers.h"
-#include "nn/network/peer_names.h"
+#include "nn/network/library_names.h"
 
 namespace composer {
 
@@ -44,7 +44,7 @@ std::shared_ptr<Layer> inverted_residual(const InvertedResidualOptions& options)
 
 /// Adds the paths of the layers of an inverted_residual at `ours` in timm's block at `theirs`.
 /// expands, gated: whether it has more channels inside than it is given, and gates.
-void add_timm_block(PeerNames& names, const std::string& ours, const std::string& theirs,
+void add_timm_block(LibraryNames& names, const std::string& ours, const std::string& theirs,
                     bool expands, bool gated);
 
 /// The multiple of 8 next to `channels`, up where that would take more than a tenth away.

@@ -120,8 +120,8 @@ MobileNetV3::MobileNetV3(const Params& params) : params_(params) {
 }
 
 /// timm's stages end where the number of channels changes.
-std::optional<PeerNames> MobileNetV3::names_in(const std::string& library) const {
-  PeerNames names;
+std::optional<LibraryNames> MobileNetV3::names_in(const std::string& library) const {
+  LibraryNames names;
   if (library != "timm") return names;
   const auto& [blocks, head] = mobile_sizes().at(params_.model_name);
   names.paths = {{"features.0.0", "conv_stem"},

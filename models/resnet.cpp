@@ -102,9 +102,9 @@ at::Tensor ResNet::loss(const at::Tensor& logits, const Target& target, Over ove
              : binary_cross_entropy_with_logits(logits, target, over);
 }
 
-std::optional<PeerNames> ResNet::names_in(const std::string& library) const {
+std::optional<LibraryNames> ResNet::names_in(const std::string& library) const {
   if (library == "torchvision" && params_.variant == "d") return std::nullopt;
-  return PeerNames{};
+  return LibraryNames{};
 }
 
 NetworkDeclaration resnet_network() {

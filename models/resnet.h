@@ -56,7 +56,7 @@ class ResNet final : public Model {
   std::string_view loss_name() const override { return params_.loss_name; }
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override { return 32; }
-  std::optional<PeerNames> names_in(const std::string& library) const override;
+  std::optional<LibraryNames> names_in(const std::string& library) const override;
   bool by_rows() const override { return true; }
   std::string describe() const override {
     return params_.model_name + (params_.variant == "d" ? "d" : "");

@@ -86,14 +86,14 @@ Vgg::Vgg(const Params& params) : params_(params) {
 
 /// timm's hidden layers are convolutions, which larger images than these pass before they are
 /// pooled.
-std::optional<PeerNames> Vgg::names_in(const std::string& library) const {
-  if (library != "timm") return PeerNames{};
-  return PeerNames{.paths = {{"classifier.0", "pre_logits.fc1"},
-                             {"classifier.3", "pre_logits.fc2"},
-                             {"classifier.6", "head.fc"}},
-                   .shapes = {{"classifier.0.weight", {vgg_hidden, 512, vgg_pooled, vgg_pooled}},
-                              {"classifier.3.weight", {vgg_hidden, vgg_hidden, 1, 1}}},
-                   .differs_from = (vgg_pooled + 1) * stride()};
+std::optional<LibraryNames> Vgg::names_in(const std::string& library) const {
+  if (library != "timm") return LibraryNames{};
+  return LibraryNames{.paths = {{"classifier.0", "pre_logits.fc1"},
+                                {"classifier.3", "pre_logits.fc2"},
+                                {"classifier.6", "head.fc"}},
+                      .shapes = {{"classifier.0.weight", {vgg_hidden, 512, vgg_pooled, vgg_pooled}},
+                                 {"classifier.3.weight", {vgg_hidden, vgg_hidden, 1, 1}}},
+                      .differs_from = (vgg_pooled + 1) * stride()};
 }
 
 NetworkDeclaration vgg_network() {

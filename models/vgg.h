@@ -34,7 +34,7 @@ class Vgg final : public Model {
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override { return 32; }
-  std::optional<PeerNames> names_in(const std::string& library) const override;
+  std::optional<LibraryNames> names_in(const std::string& library) const override;
   std::string describe() const override { return params_.model_name; }
 
  private:

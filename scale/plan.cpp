@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "composer/callbacks/peak_flops.h"
-#include "scale/divided_step.h"
+#include "scale/sharded_step.h"
 #include "scale/stages.h"
 
 namespace composer {

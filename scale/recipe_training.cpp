@@ -11,8 +11,8 @@
 #include "composer/run/assemble.h"
 #include "composer/run/epoch_length.h"
 #include "composer/run/image_fit.h"
-#include "nn/network/divided_pass.h"
 #include "nn/network/layer_error.h"
+#include "nn/network/spatial_parallel.h"
 
 namespace composer {
 namespace {
@@ -79,7 +79,7 @@ double tensor_bytes(const Model& model) {
 
 /// How often something happens in the run that also happens at its end, but not twice after a
 /// batch.
-double times_in_run(const std::string& key, const Time& interval, const Schedule& schedule) {
+double times_in_run(const std::string& key, const Time& interval, const RunLength& schedule) {
   if (interval.value <= 0) return 0;
   if (interval.unit == TimeUnit::second)
     throw UserError(key + ": how often " + interval.str() +

@@ -8,7 +8,7 @@
 namespace composer {
 namespace {
 
-using Held = DividedPass::Held;
+using Held = SpatialParallel::Held;
 
 /// All-reduces around a ring of `ranks`, one after another: of so many numbers, by image or batch.
 RowsSent all_reduced(int64_t ranks, double sums, double image_sums, double batch_sums) {

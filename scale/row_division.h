@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "nn/network/cost.h"
-#include "nn/network/divided_pass.h"
 #include "nn/network/graph.h"
+#include "nn/network/spatial_parallel.h"
 
 namespace composer {
 
@@ -19,7 +19,7 @@ struct RowsSent {
   double messages = 0;    ///< one after another; 0: nothing is sent
 };
 
-/// Follows DividedPass through a graph of one image, operation by operation, as a training step
+/// Follows SpatialParallel through a graph of one image, operation by operation, as a training step
 /// runs them: rows of others before convolutions and pools and, in the backward pass, their
 /// gradients; a channel's statistics and their gradients' sums (synced_batch_norm); sums of pooled
 /// values and of group norms. Sums go around a ring (ring_seconds). Biggest shares of rows are
@@ -41,7 +41,7 @@ class RowDivision {
   Part next(const Graph::Operation& operation, const Cost& cost);
 
  private:
-  using Known = DividedPass::Known;
+  using Known = SpatialParallel::Known;
 
   Known input_of(const Graph::Operation& operation) const;
   Known output_of(const Graph::Operation& operation, const Known& input) const;

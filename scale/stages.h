@@ -21,7 +21,7 @@ struct Stage {
 
 /// A step. overlap: transfers go on while the GPU computes: buckets of gradients from the moment
 /// they are there; a unit's weights while the one before it computes, its gradients while the next
-/// one does (DividedWeights). Else passes stop for them. One GPU sends nothing.
+/// one does (ShardedParameters). Else passes stop for them. One GPU sends nothing.
 std::vector<Stage> stages_of(const StepParts& parts, const Cluster& cluster, bool overlap);
 
 /// Its forward passes alone.

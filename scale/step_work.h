@@ -35,8 +35,8 @@ struct ImageWork {
 };
 
 /// graph, cost: of one image. units: numbers of layers that gather their weights together, by the
-/// paths of their slots. spatial_ranks: that divide the image's rows, as DividedPass does. trains:
-/// else what these send each other is an evaluation's.
+/// paths of their slots. spatial_ranks: that divide the image's rows, as SpatialParallel does.
+/// trains: else what these send each other is an evaluation's.
 ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size,
                   const std::map<std::string, size_t>& units = {}, int64_t spatial_ranks = 1,
                   bool trains = true);

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/balanced.h"
-#include "nn/network/divided_weights.h"
+#include "nn/network/sharded_parameters.h"
 
 namespace composer {
 

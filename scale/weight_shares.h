@@ -12,7 +12,7 @@
 namespace composer {
 
 /// The parameters of a network that are trained, and the units that gather weights together
-/// (DividedWeights).
+/// (ShardedParameters).
 struct TrainedWeights {
   struct Parameter {
     double elements = 0;

@@ -28,7 +28,7 @@ class OutOfMemoryAt : public Algorithm {
  public:
   explicit OutOfMemoryAt(std::vector<Shortage> shortages) : shortages_(std::move(shortages)) {}
 
-  std::string against_replay() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
   void before_train_batch(State&) override { microbatch_ = -1; }
   void before_forward(State& state) override {
     // An attempt begins with the first sample of the update.

@@ -36,12 +36,13 @@ void in_ranks(int64_t size, const std::function<void(const Ranks&)>& body, doubl
       try {
         Ranks ranks;
         if (size > 1) {
-          Place place;
-          place.rank = place.local_rank = rank, place.size = place.local_size = size;
-          ranks = Ranks(join_process_group(store, place, at::kCPU, timeout_seconds));
+          RankEnvironment environment;
+          environment.rank = environment.local_rank = rank,
+          environment.size = environment.local_size = size;
+          ranks = Ranks(join_process_group(store, environment, at::kCPU, timeout_seconds));
         }
         body(ranks);
-      } catch (const PeerError&) {
+      } catch (const LostRankError&) {
         const std::lock_guard lock(mutex);
         if (!peer_error) peer_error = std::current_exception();
       } catch (...) {

@@ -8,7 +8,7 @@
 namespace composer::test {
 
 /// Calls `body` in `size` threads, each with its rank among them. Throws what the first of them
-/// threw, other than PeerError where another one has more to say.
+/// threw, other than LostRankError where another one has more to say.
 void in_ranks(int64_t size, const std::function<void(const Ranks&)>& body,
               double timeout_seconds = 60);
 

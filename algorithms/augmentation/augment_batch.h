@@ -31,14 +31,14 @@ class DrawnPerImage : public Algorithm {
  public:
   SampleTransform sample_transform(const State&) override {
     if (where_ != "loader") return {};
-    return [purpose = purpose_, draw = draw_](const MutableImage& image, const SamplePlace& place) {
+    return [purpose = purpose_, draw = draw_](const MutableImage& image, const SampleKey& place) {
       Random random(place.seed, purpose, place.epoch, place.sample);
       apply_draw(draw(random, {image.height, image.width}), image);
     };
   }
 
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   bool listens(Event event) const override { return event != Event::augment || where_ == "device"; }
 
   /// Draws by the batch and the image's place in that of all ranks.

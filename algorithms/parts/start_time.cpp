@@ -5,7 +5,7 @@
 
 namespace composer {
 
-double share_of_run(const Schedule& schedule, const Time& time) {
+double share_of_run(const RunLength& schedule, const Time& time) {
   if (time.unit == TimeUnit::duration) return time.value;
   const auto total = schedule.total_batches();
   return total ? schedule.batches(time) / static_cast<double>(*total) : 0;
@@ -13,7 +13,7 @@ double share_of_run(const Schedule& schedule, const Time& time) {
 
 bool reached(const State& state, const Time& time) {
   if (time.unit == TimeUnit::duration) return state.elapsed() >= time.value;
-  return static_cast<double>(state.schedule.place(state.time)) >= state.schedule.batches(time);
+  return static_cast<double>(state.schedule.position(state.time)) >= state.schedule.batches(time);
 }
 
 void warn_if_never(const State& state, const std::string& key, const Time& time) {

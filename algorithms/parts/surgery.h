@@ -10,12 +10,12 @@
 namespace composer {
 
 /// Reports the replacements that its init() made. Layers that do not do the same work in every step
-/// need an against_replay() of their own.
+/// need an prevents_graph_capture() of their own.
 class Surgery : public Algorithm {
  public:
   std::vector<std::string> report() const override { return lines(replacements_); }
-  std::string against_replay() const override { return {}; }
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
 
  protected:
   /// Prints "<before> <number of replacements> <after>" and logs the number as `metric`.

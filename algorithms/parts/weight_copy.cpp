@@ -26,7 +26,7 @@ void move_averages(const std::vector<at::Tensor>& averages, const std::vector<at
   if (!other.values.empty()) at::_foreach_copy_(other.averages, other.values);
 }
 
-bool WeightCopy::ready(const torch::nn::Module& model, const DividedWeights* divided) {
+bool WeightCopy::ready(const torch::nn::Module& model, const ShardedParameters* divided) {
   if (loaded_.empty()) return started_;
   const at::NoGradGuard no_grad;
   follow(model, divided);
@@ -46,7 +46,7 @@ bool WeightCopy::ready(const torch::nn::Module& model, const DividedWeights* div
   return true;
 }
 
-void WeightCopy::start(const torch::nn::Module& model, const DividedWeights* divided) {
+void WeightCopy::start(const torch::nn::Module& model, const ShardedParameters* divided) {
   const at::NoGradGuard no_grad;
   follow(model, divided);
   for (const auto& weight : weights_) copies_.push_back(weight.clone());
@@ -57,7 +57,7 @@ void WeightCopy::drop() {
   started_ = false;
 }
 
-void WeightCopy::follow(const torch::nn::Module& model, const DividedWeights* divided) {
+void WeightCopy::follow(const torch::nn::Module& model, const ShardedParameters* divided) {
   names_.clear(), weights_.clear(), copies_.clear(), elsewhere_.clear();
   started_ = true;
   std::map<const at::TensorImpl*, size_t> places;

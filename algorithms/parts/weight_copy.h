@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "composer/loop/algorithm.h"
-#include "nn/network/divided_weights.h"
+#include "nn/network/sharded_parameters.h"
 
 namespace composer {
 
@@ -38,9 +38,9 @@ class WeightCopy {
 
   /// Whether there is one: since start() or load(). Puts what was loaded beside `model`'s tensors;
   /// throws UserError naming the tensors that do not fit.
-  bool ready(const torch::nn::Module& model, const DividedWeights* divided = nullptr);
+  bool ready(const torch::nn::Module& model, const ShardedParameters* divided = nullptr);
   /// Copies `model`. divided: who has its parameters; null: every rank has all.
-  void start(const torch::nn::Module& model, const DividedWeights* divided = nullptr);
+  void start(const torch::nn::Module& model, const ShardedParameters* divided = nullptr);
   void drop();
 
   /// The model's tensors, each once, and their copies in the same order. Both empty before ready()
@@ -66,7 +66,7 @@ class WeightCopy {
     bool own;
   };
 
-  void follow(const torch::nn::Module& model, const DividedWeights* divided);
+  void follow(const torch::nn::Module& model, const ShardedParameters* divided);
 
   std::string prefix_;
   bool buffers_;

@@ -17,7 +17,7 @@ struct MutableImage {
 };
 
 /// Where an image stands. Draws for it come from Random(seed, "a.purpose", epoch, sample).
-struct SamplePlace {
+struct SampleKey {
   uint64_t seed = 0;
   uint64_t epoch = 0;
   uint64_t sample = 0;
@@ -25,6 +25,6 @@ struct SamplePlace {
 };
 
 /// Called by several threads at once, each with an image of its own.
-using SampleTransform = std::function<void(const MutableImage& image, const SamplePlace& place)>;
+using SampleTransform = std::function<void(const MutableImage& image, const SampleKey& place)>;
 
 }  // namespace composer

@@ -15,7 +15,7 @@ inline std::string address_of(const RemotePath& path) {
   const char* const scheme = path.scheme() == Scheme::s3      ? "s3://"
                              : path.scheme() == Scheme::https ? "https://"
                                                               : "http://";
-  return scheme + (path.userinfo().empty() ? "" : path.userinfo() + "@") + path.place() + "/" +
+  return scheme + (path.userinfo().empty() ? "" : path.userinfo() + "@") + path.host() + "/" +
          path.key();
 }
 

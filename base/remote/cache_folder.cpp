@@ -18,7 +18,7 @@
 #include "base/files/user_cache_folder.h"
 #include "base/host_name.h"
 #include "base/log.h"
-#include "base/remote/held_file.h"
+#include "base/remote/lock_file.h"
 #include "base/remote/remote_options.h"
 #include "base/remote/shared_disk.h"
 
@@ -39,7 +39,7 @@ class FolderLock {
   }
 
  private:
-  const HeldFile held_;
+  const LockFile held_;
 };
 
 /// FNV-1a.
@@ -126,7 +126,7 @@ CacheFolder::CacheFolder(CacheOptions options) : options_(std::move(options)) {
   }
   refuse_folder_of_others(options_.folder);
   try {
-    room_ = std::make_unique<PendingRoom>(options_.folder / ".pending");
+    room_ = std::make_unique<Reservation>(options_.folder / ".pending");
   } catch (const RunError& error) {
     throw UserError("remote.cache_dir: " + std::string(error.what()));
   }

@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/remote/pending_room.h"
 #include "base/remote/range_cache.h"
+#include "base/remote/reservation.h"
 
 namespace composer {
 
@@ -97,7 +97,7 @@ class CacheFolder : public DiskRoom, public std::enable_shared_from_this<CacheFo
   uint64_t pending_ = 0;    ///< promised, and not yet filled
   uint64_t promised_ = 0;   ///< since last looked at
   uint64_t processes_ = 1;  ///< that use the folder, when last looked at
-  std::unique_ptr<PendingRoom> room_;
+  std::unique_ptr<Reservation> room_;
   bool evicting_ = false;  ///< a thread is at it, without the lock
   std::condition_variable evicted_;
   double full_until_ = 0;    ///< for what is not needed yet

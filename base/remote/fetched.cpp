@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/remote/download.h"
-#include "base/remote/held_file.h"
+#include "base/remote/lock_file.h"
 #include "base/remote/object_store.h"
 #include "base/remote/remote_options.h"
 #include "base/remote/remote_path.h"
@@ -145,7 +145,7 @@ fs::path fetch(const RemotePath& path) {
   };
   if (fs::exists(entry)) return result();
   const fs::path lock_file = fs::path(entry).concat(".lock");
-  const HeldFile lock(lock_file, std::numeric_limits<double>::infinity());
+  const LockFile lock(lock_file, std::numeric_limits<double>::infinity());
   if (lock.error() != 0)
     throw UserError(lock_file.string() +
                     ": cannot be written (remote.cache_dir): " + std::strerror(lock.error()));

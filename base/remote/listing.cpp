@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/log.h"
-#include "base/remote/held_file.h"
+#include "base/remote/lock_file.h"
 #include "base/several_threads.h"
 #include "base/text.h"
 
@@ -216,7 +216,7 @@ Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& 
   if (!listing.folder.ends_with('/')) listing.folder += '/';
   const fs::path kept = cache.path() / (cache_name(path.identity()) + ".listing");
   // One process of the machine asks for all; others wait for it.
-  const HeldFile lock(kept.string() + ".lock", kMostWaiting);
+  const LockFile lock(kept.string() + ".lock", kMostWaiting);
   if (const auto problem = kept.string() + ".lock: " + lock.problem(); lock.error() == EWOULDBLOCK)
     log::warn(problem + "; " + path.text() + " is listed without it");
   else if (lock.error() != 0)

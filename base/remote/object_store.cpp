@@ -67,18 +67,18 @@ std::shared_ptr<ObjectStore> open_store(const RemotePath& path, bool outlasts_si
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<ObjectStore>> stores;
   const bool s3 = path.scheme() == RemotePath::Scheme::s3;
-  const S3Place place = s3 ? s3_place() : S3Place{};
+  const S3Endpoint endpoint = s3 ? s3_endpoint() : S3Endpoint{};
   const std::string server = path.with_key("").text();
-  warn_of_plain_http(s3 ? place.endpoint_url : server);
+  warn_of_plain_http(s3 ? endpoint.endpoint_url : server);
   const std::lock_guard lock(mutex);
-  auto& known = stores[server + "\n" + path.userinfo() + "\n" + place.endpoint_url + "\n" +
-                       place.region + (outlasts_signal ? "\n" : "")];
+  auto& known = stores[server + "\n" + path.userinfo() + "\n" + endpoint.endpoint_url + "\n" +
+                       endpoint.region + (outlasts_signal ? "\n" : "")];
   auto store = known.lock();
   if (!store) {
     Patience patience;
     if (outlasts_signal) patience.after_signal = std::numeric_limits<double>::infinity();
     if (s3) {
-      store = std::make_shared<S3Store>(path.place(), place, credential_source(), patience);
+      store = std::make_shared<S3Store>(path.host(), endpoint, credential_source(), patience);
     } else {
       store = std::make_shared<WebStore>(path, patience);
     }

@@ -69,8 +69,8 @@ class RangeCache::Claim {
         blocks_.end = std::max(blocks_.begin, std::min(blocks_.end, other.begin));
       }
       if (blocks_.count() == 0) return;
-      place_ = cache_.claims_.insert(cache_.claims_.end(),
-                                     {blocks_, std::make_shared<std::exception_ptr>()});
+      host_ = cache_.claims_.insert(cache_.claims_.end(),
+                                    {blocks_, std::make_shared<std::exception_ptr>()});
     }
     const Blocks all = blocks_;
     try {
@@ -84,7 +84,7 @@ class RangeCache::Claim {
     } else if (blocks_.end < all.end) {
       {
         const std::lock_guard guard(cache_.claims_lock_);
-        place_->blocks = blocks_;
+        host_->blocks = blocks_;
       }
       cache_.claims_changed_.notify_all();
     }
@@ -101,7 +101,7 @@ class RangeCache::Claim {
   /// Those who wait for the blocks get this, before the claim ends.
   void fail(std::exception_ptr failure) const {
     const std::lock_guard guard(cache_.claims_lock_);
-    *place_->failure = std::move(failure);
+    *host_->failure = std::move(failure);
   }
   /// Where blocks() is empty because another thread of this process has the first one: the end of
   /// what it has.
@@ -113,7 +113,7 @@ class RangeCache::Claim {
   void forget() {
     {
       const std::lock_guard guard(cache_.claims_lock_);
-      cache_.claims_.erase(place_);
+      cache_.claims_.erase(host_);
     }
     cache_.claims_changed_.notify_all();
   }
@@ -121,7 +121,7 @@ class RangeCache::Claim {
   RangeCache& cache_;
   Blocks blocks_;
   uint64_t threads_end_ = 0;
-  std::list<ThreadClaim>::iterator place_;
+  std::list<ThreadClaim>::iterator host_;
 };
 
 RangeCache::RangeCache(std::shared_ptr<DiskRoom> room, RemoteBytes remote,

@@ -171,25 +171,25 @@ RemotePath::RemotePath(std::string_view text) {
   const auto rest = text.substr(end + 3);
   const size_t slash =
       std::min(scheme_ == Scheme::s3 ? rest.find('/') : rest.find_first_of("/?#"), rest.size());
-  place_ = rest.substr(0, slash);
+  host_ = rest.substr(0, slash);
   key_ = rest.substr(std::min(slash + (slash < rest.size() && rest[slash] == '/'), rest.size()));
   if (scheme_ == Scheme::s3) {
-    expect_bucket(place_, text);
+    expect_bucket(host_, text);
     if (key_.size() > kLongestKey)
       throw UserError(shown(text).substr(0, 100) + "...: a key has at most 1024 bytes, this one " +
                       std::to_string(key_.size()));
     return;
   }
-  if (const size_t at = place_.rfind('@'); at != place_.npos) {
-    userinfo_ = place_.substr(0, at);
-    place_.erase(0, at + 1);
+  if (const size_t at = host_.rfind('@'); at != host_.npos) {
+    userinfo_ = host_.substr(0, at);
+    host_.erase(0, at + 1);
   }
-  expect_host(place_, text);
+  expect_host(host_, text);
   if (userinfo_ == kHidden || key_.ends_with("?" + std::string(kHidden)))
     throw UserError(shown(text) +
                     ": its user, password or query is not kept in recipes and checkpoints; give "
                     "the whole address anew");
-  place_ = lower_case(place_);
+  host_ = lower_case(host_);
   if (key_.find('#') != key_.npos)
     throw UserError(shown(text) + ": a '#' within a path of a web server is written %23");
   // What no URL has is encoded for the user; what may be meant (%, ?) stays.
@@ -236,7 +236,7 @@ std::string RemotePath::text() const {
     key.erase(std::min(key.find('?'), key.size()));
   }
   std::replace_if(key.begin(), key.end(), is_control, '?');
-  return scheme + "://" + place_ + "/" + key;
+  return scheme + "://" + host_ + "/" + key;
 }
 
 std::string RemotePath::identity() const {

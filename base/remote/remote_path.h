@@ -23,7 +23,7 @@ class RemotePath {
 
   Scheme scheme() const { return scheme_; }
   /// The bucket, or host[:port].
-  const std::string& place() const { return place_; }
+  const std::string& host() const { return host_; }
   const std::string& key() const { return key_; }
   /// Of a URL's user:password@, as it stands there; empty where there is none.
   const std::string& userinfo() const { return userinfo_; }
@@ -50,7 +50,7 @@ class RemotePath {
   RemotePath() = default;
 
   Scheme scheme_ = Scheme::s3;
-  std::string place_, key_, userinfo_;
+  std::string host_, key_, userinfo_;
 };
 
 /// RFC 3986's unreserved characters stay, and those of `also`; others become %XX.

@@ -80,35 +80,35 @@ class File {
 
 }  // namespace
 
-S3Place s3_place() {
-  S3Place place{remote_options().endpoint_url, aws_region()};
+S3Endpoint s3_endpoint() {
+  S3Endpoint endpoint{remote_options().endpoint_url, aws_region()};
   std::string from = "remote.endpoint_url";
   for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
-    if (!place.endpoint_url.empty()) break;
-    place.endpoint_url = environment_value(name);
+    if (!endpoint.endpoint_url.empty()) break;
+    endpoint.endpoint_url = environment_value(name);
     from = name;
   }
-  if (place.endpoint_url.empty()) {
+  if (endpoint.endpoint_url.empty()) {
     const AwsProfile profile = read_aws_profile();
-    place.endpoint_url = profile.value("endpoint_url");
+    endpoint.endpoint_url = profile.value("endpoint_url");
     from = "endpoint_url of profile " + profile.name;
   }
-  while (place.endpoint_url.ends_with('/')) place.endpoint_url.pop_back();
-  if (!place.endpoint_url.empty()) {
-    const bool right = is_remote(place.endpoint_url) &&
-                       RemotePath(place.endpoint_url).scheme() != RemotePath::Scheme::s3 &&
-                       RemotePath(place.endpoint_url).userinfo().empty() &&
-                       place.endpoint_url.find('?') == std::string::npos;
+  while (endpoint.endpoint_url.ends_with('/')) endpoint.endpoint_url.pop_back();
+  if (!endpoint.endpoint_url.empty()) {
+    const bool right = is_remote(endpoint.endpoint_url) &&
+                       RemotePath(endpoint.endpoint_url).scheme() != RemotePath::Scheme::s3 &&
+                       RemotePath(endpoint.endpoint_url).userinfo().empty() &&
+                       endpoint.endpoint_url.find('?') == std::string::npos;
     if (!right)
       throw UserError(from + ": https://host[:port] is right, without user, password or query");
   }
-  return place;
+  return endpoint;
 }
 
-S3Store::S3Store(std::string bucket, S3Place place, CredentialSource& credentials,
+S3Store::S3Store(std::string bucket, S3Endpoint endpoint, CredentialSource& credentials,
                  Patience patience)
     : bucket_(std::move(bucket)),
-      place_(std::move(place)),
+      endpoint_(std::move(endpoint)),
       credentials_(credentials),
       requests_(patience) {}
 
@@ -119,13 +119,13 @@ std::string S3Store::text(const std::string& key) const {
 std::string S3Store::region() {
   const std::lock_guard lock(mutex_);
   if (!told_region_.empty()) return told_region_;
-  return place_.region.empty() ? kRegionWhereNoneIsNamed : place_.region;
+  return endpoint_.region.empty() ? kRegionWhereNoneIsNamed : endpoint_.region;
 }
 
 HttpRequest S3Store::signed_request(const Call& call, const std::string& hash, Signing& signing) {
   signing = {credentials_.current(), region(), seconds_ahead_};
   const auto& [by, place_region, seconds_ahead] = signing;
-  std::string url = place_.endpoint_url, path;
+  std::string url = endpoint_.endpoint_url, path;
   bool in_path = true;
   if (url.empty()) {
     in_path = !fits_host(bucket_);
@@ -171,7 +171,7 @@ bool S3Store::may_pass(const HttpReply& reply, const Signing& signing) {
     return credentials_.renew(signing.by);
   std::string bucket_region = reply.header("x-amz-bucket-region");
   if (bucket_region.empty()) bucket_region = problem.region;
-  if (!place_.region.empty() || !is_region(bucket_region) || bucket_region == signing.region)
+  if (!endpoint_.region.empty() || !is_region(bucket_region) || bucket_region == signing.region)
     return false;
   const std::lock_guard lock(mutex_);
   told_region_ = bucket_region;
@@ -180,7 +180,7 @@ bool S3Store::may_pass(const HttpReply& reply, const Signing& signing) {
 
 HttpReply S3Store::send(const Call& call) {
   Signing signing;
-  const bool plain = place_.endpoint_url.starts_with("http://");
+  const bool plain = endpoint_.endpoint_url.starts_with("http://");
   const std::string hash = plain ? payload_hash(call.body) : std::string(kUnsignedPayload);
   StoreRequests::Call sent;
   sent.text = text(call.key);
@@ -215,7 +215,7 @@ void S3Store::refuse(const Call& call, const HttpReply& reply) {
                     " (" + what + ")");
   if (problem.code == "NoSuchBucket")
     throw UserError(path + ": there is no bucket '" + bucket_ + "'" +
-                    (place_.endpoint_url.empty() ? "" : " at " + place_.endpoint_url) + " (" +
+                    (endpoint_.endpoint_url.empty() ? "" : " at " + endpoint_.endpoint_url) + " (" +
                     what + ")");
   if (reply.status == 404) throw UserError(path + ": there is no such object (" + what + ")");
   if (reply.status == 401 || reply.status == 403 ||

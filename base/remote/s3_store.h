@@ -13,20 +13,21 @@
 namespace composer {
 
 /// Where buckets are.
-struct S3Place {
+struct S3Endpoint {
   std::string endpoint_url;  ///< without a '/' at its end; empty: Amazon's
   std::string region;        ///< empty: the bucket's own, which the store tells
 
-  bool operator==(const S3Place&) const = default;
+  bool operator==(const S3Endpoint&) const = default;
 };
 
 /// By RemoteOptions, else the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
 /// AWS_DEFAULT_REGION), else the profile of ~/.aws. UserError where the endpoint is no URL.
-S3Place s3_place();
+S3Endpoint s3_endpoint();
 
 class S3Store : public ObjectStore {
  public:
-  S3Store(std::string bucket, S3Place place, CredentialSource& credentials, Patience patience = {});
+  S3Store(std::string bucket, S3Endpoint endpoint, CredentialSource& credentials,
+          Patience patience = {});
 
   std::optional<ObjectInfo> stat(const std::string& key) override;
   void read(const ObjectInfo& info, uint64_t begin, std::span<uint8_t> into) override;
@@ -73,7 +74,7 @@ class S3Store : public ObjectStore {
   std::string region();
 
   const std::string bucket_;
-  const S3Place place_;
+  const S3Endpoint endpoint_;
   CredentialSource& credentials_;
   StoreRequests requests_;
   std::mutex mutex_;

@@ -155,7 +155,7 @@ TensorMap read_weights(const std::filesystem::path& path) {
   return tensors;
 }
 
-TensorMap in_names_of(const PeerNames& names, const TensorMap& tensors) {
+TensorMap in_names_of(const LibraryNames& names, const TensorMap& tensors) {
   TensorMap named;
   for (const auto& [name, tensor] : tensors) {
     const auto shape = names.shapes.find(name);
@@ -167,7 +167,7 @@ TensorMap in_names_of(const PeerNames& names, const TensorMap& tensors) {
   return named;
 }
 
-std::map<std::string, std::string> names_metadata(const PeerNames& names,
+std::map<std::string, std::string> names_metadata(const LibraryNames& names,
                                                   const TensorMap& tensors) {
   auto own = nlohmann::ordered_json::object();
   for (const auto& [name, tensor] : tensors)

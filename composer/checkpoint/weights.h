@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "composer/checkpoint/safetensors.h"
+#include "nn/network/library_names.h"
 #include "nn/network/model.h"
-#include "nn/network/peer_names.h"
 
 namespace composer {
 
@@ -39,10 +39,11 @@ bool verify_export(const std::filesystem::path& folder, std::string_view beginni
 TensorMap read_weights(const std::filesystem::path& path);
 
 /// The tensors under a library's names and in its shapes.
-TensorMap in_names_of(const PeerNames& names, const TensorMap& tensors);
+TensorMap in_names_of(const LibraryNames& names, const TensorMap& tensors);
 
 /// What a .safetensors file of in_names_of(names, tensors) tells of the names and shapes here.
-std::map<std::string, std::string> names_metadata(const PeerNames& names, const TensorMap& tensors);
+std::map<std::string, std::string> names_metadata(const LibraryNames& names,
+                                                  const TensorMap& tensors);
 
 /// read_safetensors, under the names and in the shapes that the file tells of.
 TensorMap read_named_safetensors(const std::filesystem::path& path);

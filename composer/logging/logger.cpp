@@ -60,7 +60,7 @@ void Logger::close(const RunEnd& end) noexcept {
   direct_.clear();
 }
 
-Time Logger::histogram_interval(const Schedule& schedule) const {
+Time Logger::histogram_interval(const RunLength& schedule) const {
   Time most_often{0, TimeUnit::batch};
   for (const auto& sink : sinks_)
     if (const auto wanted = sink->histogram_interval(); wanted.value > 0)

@@ -82,22 +82,22 @@ class Algorithm : public Hooks<State&> {
   /// say so here, their backward pass fails.
   virtual bool leaves_out_parameters() const { return false; }
 
-  /// Why a step must not be recorded once and replayed from then on (StepGraphs) while this takes
-  /// part; empty: it may. It may where the functions from before_forward to after_train_batch and
-  /// the forward passes of layers that this put into the model do the same work on the same tensors
-  /// in every step: they are called when a step is recorded, not when it is replayed. Functions of
-  /// other events are called always.
-  virtual std::string against_replay() const {
-    return "does not say that its steps may be replayed (Algorithm::against_replay)";
+  /// Why a step must not be recorded once and replayed from then on (CapturedSteps) while this
+  /// takes part; empty: it may. It may where the functions from before_forward to after_train_batch
+  /// and the forward passes of layers that this put into the model do the same work on the same
+  /// tensors in every step: they are called when a step is recorded, not when it is replayed.
+  /// Functions of other events are called always.
+  virtual std::string prevents_graph_capture() const {
+    return "does not say that its steps may be replayed (Algorithm::prevents_graph_capture)";
   }
 
   /// Why it cannot take part where each rank has the weights, gradients and optimizer state of its
-  /// share of the parameters alone (DividedWeights); empty: it can. It can where, from fit_start
+  /// share of the parameters alone (ShardedParameters); empty: it can. It can where, from fit_start
   /// on, it reads and writes weights and gradients of the rank's own parameters only, runs the
   /// network as often as the other ranks do, and puts no layers into it any more.
-  virtual std::string against_divided_weights() const {
+  virtual std::string prevents_sharding() const {
     return "does not say that it works where weights are divided "
-           "(Algorithm::against_divided_weights)";
+           "(Algorithm::prevents_sharding)";
   }
 
   /// Why a step that ran out of memory cannot be done once more while this takes part

@@ -58,7 +58,7 @@ class Loader {
 };
 
 /// Where samples lie: sets with the same place read the same ones.
-struct DataPlace {
+struct DataLocation {
   std::string path{};  ///< the file or folder that has them; empty: not known, or no other set's
   std::string rows{};  ///< those of it that take part; empty: all
 };
@@ -93,7 +93,7 @@ class Dataset {
   virtual ImageSize image_size() const = 0;
 
   /// Where the samples lie. May read the data's folder.
-  virtual DataPlace place() const { return {}; }
+  virtual DataLocation location() const { return {}; }
 
   /// How many class indices the data can have: a model needs as many outputs. Nothing where that is
   /// not known. May read the data's folder.

@@ -19,7 +19,7 @@
 
 namespace composer {
 
-class DividedWeights;
+class ShardedParameters;
 class Logger;
 class Optimizer;
 
@@ -27,7 +27,7 @@ struct State {
   std::shared_ptr<Model> model;
   std::shared_ptr<Optimizer> optimizer;  ///< null at init
   /// Where each rank has its share of the weights and gradients alone: from after fit_start on.
-  std::shared_ptr<DividedWeights> divided_weights;
+  std::shared_ptr<ShardedParameters> sharded_parameters;
 
   RawBatch raw_batch;  ///< at augment the whole batch, still bytes, on `device`; else empty
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
@@ -45,7 +45,7 @@ struct State {
                                                ///< on: "metrics/eval/...", "metrics/<set>/..."
 
   Timestamp time;
-  Schedule schedule;  ///< its max_duration may be changed to stop early
+  RunLength schedule;  ///< its max_duration may be changed to stop early
 
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;
@@ -79,11 +79,11 @@ struct State {
 
   /// The model under the run's precision.
   Network network() const {
-    return {*model, precision, device, divided_weights.get(), ranks.of_rows()};
+    return {*model, precision, device, sharded_parameters.get(), ranks.of_rows()};
   }
 
   /// The ranks that have different parameters' gradients, over which a norm of all is to be taken.
-  Ranks gradient_ranks() const { return divided_weights ? ranks : Ranks(); }
+  Ranks gradient_ranks() const { return sharded_parameters ? ranks : Ranks(); }
 
   /// Share of the run that is done, in [0, 1], counted in batches.
   double elapsed() const { return schedule.elapsed(time); }

@@ -1,5 +1,5 @@
 // Keys whose value may be `auto`: the data and weights of the run decide it
-// (composer/run/settle.h).
+// (composer/run/automatic_values.h).
 #pragma once
 
 #include <span>

@@ -18,7 +18,7 @@ struct ClassWeights {
   bool balanced = false;  ///< so that all classes together count alike, however rare
 
   bool given() const { return !numbers.empty() || follow_from_data(); }
-  /// Until the recipe is settled (composer/run/settle.h) there are no numbers then.
+  /// Until the recipe is resolved (composer/run/automatic_values.h) there are no numbers then.
   bool follow_from_data() const { return balanced || !by_name.empty(); }
 };
 

@@ -30,8 +30,8 @@ struct Recipe {
   std::vector<std::shared_ptr<ComponentOf<Algorithm>>> algorithms;
   std::vector<std::shared_ptr<ComponentOf<Callback>>> callbacks;
   std::vector<std::shared_ptr<ComponentOf<LogSink>>> loggers;
-  /// The keys that are `auto` (composer/recipe/automatic.h). Until settle() their values are
-  /// stand-ins.
+  /// The keys that are `auto` (composer/recipe/automatic.h). Until resolve_automatic() their
+  /// values are stand-ins.
   std::vector<std::string> automatic;
   std::vector<NamedEvaluation> evaluators{};  ///< beside val_dataset
 };

@@ -16,10 +16,10 @@
 #include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/evaluators.h"
+#include "composer/run/automatic_values.h"
 #include "composer/run/image_fit.h"
 #include "composer/run/rank_threads.h"
 #include "composer/run/remote_keys.h"
-#include "composer/run/settle.h"
 #include "nn/device/device.h"
 #include "nn/distributed/rendezvous.h"
 
@@ -284,8 +284,8 @@ void check_same_targets(const std::string& path, const Recipe& recipe,
 }
 
 /// Tells of an evaluation on the samples that are trained on. path: of the evaluation's set.
-void warn_of_same_samples(const std::string& path, const DataPlace& trained,
-                          const DataPlace& evaluated) {
+void warn_of_same_samples(const std::string& path, const DataLocation& trained,
+                          const DataLocation& evaluated) {
   std::error_code error;
   const bool same = trained.path == evaluated.path ||
                     std::filesystem::equivalent(trained.path, evaluated.path, error);
@@ -383,8 +383,9 @@ void check_same_data(const Ranks& ranks) {
 }
 
 /// How the ranks that there are cannot divide images. One process alone evaluates whole ones.
-void check_division_of_images(const TrainerOptions& options, const Place& place, bool training) {
-  const int64_t ranks = place.size;
+void check_division_of_images(const TrainerOptions& options, const RankEnvironment& environment,
+                              bool training) {
+  const int64_t ranks = environment.size;
   if (ranks == 1 && !training) return;
   if (const auto problem = spatial_ranks_problem(options.spatial_ranks, ranks); !problem.empty())
     throw UserError(problem);
@@ -403,10 +404,10 @@ void check_bad_samples(const TrainerOptions& options) {
 }
 
 void join(TrainerParts& parts) {
-  const auto& place = parts.context.place;
-  if (!parts.device) parts.device = resolve_device(parts.options.device, place);
+  const auto& place = parts.context.environment;
+  if (!parts.device) parts.device = resolve_device(parts.options.device, environment);
   set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
-  parts.ranks = join_ranks(place, *parts.device, parts.options.dist_timeout);
+  parts.ranks = join_ranks(environment, *parts.device, parts.options.dist_timeout);
   if (parts.ranks.alone()) return;
   check_same_settings(parts);
   check_same_data(parts.ranks);
@@ -479,7 +480,7 @@ TrainerParts assemble_model(const Recipe& recipe, const RunContext& context) {
   TrainerParts parts(context);
   parts.options = recipe.options;
   use_rank_threads(recipe.options, context);
-  parts.device = resolve_device(recipe.options.device, context.place);
+  parts.device = resolve_device(recipe.options.device, context.environment);
   parts.model = build_model(recipe);
   parts.algorithms = build_members(recipe.algorithms, "algorithms");
   parts.callbacks = build_members(recipe.callbacks, "callbacks");
@@ -488,11 +489,11 @@ TrainerParts assemble_model(const Recipe& recipe, const RunContext& context) {
 }
 
 TrainerParts assemble_evaluation(const Recipe& given, const RunContext& context) {
-  const Recipe recipe = settle(given, context, Purpose::evaluation).recipe;
+  const Recipe recipe = resolve_automatic(given, context, Purpose::evaluation).recipe;
   use_remote_keys(recipe.options.remote);
   Complaints complaints;
   complaints.collect(
-      [&] { check_division_of_images(recipe.options, context.place, /*training=*/false); });
+      [&] { check_division_of_images(recipe.options, context.environment, /*training=*/false); });
   std::vector<std::string> trained;
   complaints.collect([&] {
     const auto& path = recipe.options.load_path;
@@ -516,19 +517,20 @@ TrainerParts assemble_evaluation(const Recipe& given, const RunContext& context)
 }
 
 TrainerParts assemble_training(const Recipe& given, const RunContext& context) {
-  const auto settled = settle_for_run(given, context);
-  for (const auto& choice : settled.choices) log::info("auto: " + choice);
-  const Recipe& recipe = settled.recipe;
+  const auto resolved = resolve_automatic_for_run(given, context);
+  for (const auto& choice : resolved.choices) log::info("auto: " + choice);
+  const Recipe& recipe = resolved.recipe;
   warn_of_options_without_effect(recipe.options.dataloader);
   warn_of_profiler_without_effect(recipe.options.profiler);
   use_remote_keys(recipe.options.remote);
-  const auto options = taken_up(recipe.options, context.place);
+  const auto options = taken_up(recipe.options, context.environment);
   Complaints complaints;
   complaints.collect([&] {
     if (!goes_on(options)) check_load_path(options.load_path);
   });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
-  complaints.collect([&] { check_division_of_images(options, context.place, /*training=*/true); });
+  complaints.collect(
+      [&] { check_division_of_images(options, context.environment, /*training=*/true); });
   TrainerParts parts(context);
   complaints.collect([&] { parts = assemble_model(recipe, context); });
   if (parts.model) complaints.collect([&] { check_class_weights(options, *parts.model); });
@@ -547,7 +549,7 @@ TrainerParts assemble_training(const Recipe& given, const RunContext& context) {
       const auto path = path_of(ChoiceKey::val_dataset, recipe.val_dataset->name());
       check(path, recipe, trained.class_names, evaluated.class_names);
       if (!one_set)
-        warn_of_same_samples(path, trained.dataset->place(), evaluated.dataset->place());
+        warn_of_same_samples(path, trained.dataset->location(), evaluated.dataset->location());
     });
   if (parts.model)
     open_evaluators(recipe, parts, trained.class_names, /*training=*/true, complaints);

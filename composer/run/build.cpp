@@ -25,10 +25,11 @@ std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
 LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
                              bool training) {
   LoaderOptions loader = options.dataloader;
-  const auto& place = context.place;
-  const int64_t of_image = place.size % options.spatial_ranks == 0 ? options.spatial_ranks : 1;
-  loader.rank = place.rank / of_image, loader.world_size = place.size / of_image;
-  loader.tells = place.rank == 0;
+  const auto& environment = context.environment;
+  const int64_t of_image =
+      environment.size % options.spatial_ranks == 0 ? options.spatial_ranks : 1;
+  loader.rank = environment.rank / of_image, loader.world_size = environment.size / of_image;
+  loader.tells = environment.rank == 0;
   loader.batch_size = training ? options.train_batch_size
                                : options.eval_batch_size.value_or(options.train_batch_size);
   loader.seed = static_cast<uint64_t>(options.seed);

@@ -76,9 +76,9 @@ EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
                      *set);
 }
 
-Schedule planned_schedule(const EpochLength& length, const TrainerOptions& options) {
-  Schedule schedule{length.batches, length.samples, options.train_batch_size,
-                    scale_duration(options.max_duration, options.scale_schedule_ratio)};
+RunLength planned_schedule(const EpochLength& length, const TrainerOptions& options) {
+  RunLength schedule{length.batches, length.samples, options.train_batch_size,
+                     scale_duration(options.max_duration, options.scale_schedule_ratio)};
   schedule.planned = schedule.max_duration;
   return schedule;
 }

@@ -77,7 +77,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
     const auto batch = feed.next();
     if (!batch) break;
     const bool empty = batch->samples() == 0;  // fewer samples than ranks
-    if (empty && !state_.divided_weights) continue;
+    if (empty && !state_.sharded_parameters) continue;
     state_.indices = batch->indices;
     state_.batch = normalized(empty ? blank(*batch) : *batch, loader_->normalization(), state_,
                               type_of_input());
@@ -145,7 +145,7 @@ void Evaluator::predict(Loader& loader, const Receive& receive) {
   loader.start(0, 0);
   while (const auto batch = next_batch(loader)) {
     const bool empty = batch->samples() == 0;  // none of them can be read
-    if (empty && !state_.divided_weights) continue;
+    if (empty && !state_.sharded_parameters) continue;
     state_.batch = normalized((empty ? blank(*batch) : *batch).to(state_.device),
                               loader.normalization(), state_);
     engine_.run(Event::predict_batch_start, state_, !empty);

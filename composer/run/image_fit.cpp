@@ -99,7 +99,7 @@ std::string image_size_warning(const Model& model, ImageSize size) {
 void check_single_samples(Model& model, const Loader& loader, const TrainerOptions& options) {
   if (!options.freeze.empty()) return;  // batch norms may be frozen; those that are not refuse it
   const int64_t batches = loader.batches_per_epoch(), samples = loader.samples_per_epoch();
-  const Schedule schedule{
+  const RunLength schedule{
       .batches_per_epoch = batches,
       .samples_per_epoch = samples,
       .batch_size = options.train_batch_size,

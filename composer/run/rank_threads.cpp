@@ -23,8 +23,8 @@ int64_t threads_without_ranks(const MachineLimits& limits) {
 
 /// For all ranks of the machine together. The scheduler's limit is of one rank where each is bound;
 /// the quota is of all.
-MachineLimits limits_of_all(const Place& place, MachineLimits limits) {
-  if (place.has_own_cores) limits.allowed_processors *= place.local_size;
+MachineLimits limits_of_all(const RankEnvironment& environment, MachineLimits limits) {
+  if (environment.has_own_cores) limits.allowed_processors *= environment.local_size;
   return limits;
 }
 
@@ -40,16 +40,17 @@ RankThreads share_cores(int64_t cores, int64_t num_workers, bool gpu) {
   return {std::max<int64_t>(cores - loader, 1), loader};
 }
 
-int64_t cores_of_rank(const Place& place, const MachineLimits& limits) {
-  return std::max<int64_t>(usable_processors(limits_of_all(place, limits)) / place.local_size, 1);
+int64_t cores_of_rank(const RankEnvironment& environment, const MachineLimits& limits) {
+  return std::max<int64_t>(
+      usable_processors(limits_of_all(environment, limits)) / environment.local_size, 1);
 }
 
 RankThreads rank_threads(const TrainerOptions& options, const RunContext& context) {
-  const auto& [place, limits] = context;
+  const auto& [environment, limits] = context;
   const int64_t num_workers = options.dataloader.num_workers;
-  if (place.local_size == 1) return {threads_without_ranks(limits), num_workers};
+  if (environment.local_size == 1) return {threads_without_ranks(limits), num_workers};
   const bool gpu = options.device != "cpu" && open_cuda().gpus > 0;
-  auto threads = share_cores(cores_of_rank(place, limits), num_workers, gpu);
+  auto threads = share_cores(cores_of_rank(environment, limits), num_workers, gpu);
   if (user_sets_compute()) threads.compute = at::get_num_threads();
   return threads;
 }
@@ -58,22 +59,22 @@ void use_rank_threads(const TrainerOptions& options, const RunContext& context) 
   const auto threads = rank_threads(options, context);
   compute_with(threads.compute);
   static std::atomic<bool> told = false;
-  if (const auto text = quota_text(threads, context.place, context.limits);
+  if (const auto text = quota_text(threads, context.environment, context.limits);
       !text.empty() && !told.exchange(true))
     log::info(text);
 }
 
 void heed_machine_limits() { compute_with(threads_without_ranks(read_machine_limits())); }
 
-std::string quota_text(const RankThreads& threads, const Place& place,
+std::string quota_text(const RankThreads& threads, const RankEnvironment& environment,
                        const MachineLimits& limits) {
-  const int64_t allowed = limits_of_all(place, limits).allowed_processors;
+  const int64_t allowed = limits_of_all(environment, limits).allowed_processors;
   const auto& quota = limits.processor_quota;
   if (!quota || *quota >= static_cast<double>(allowed)) return {};
-  const auto ranks = std::to_string(place.local_size);
+  const auto ranks = std::to_string(environment.local_size);
   return "processors: the quota of the container is the time of " + number_text(*quota, 1) +
          " of " + std::to_string(allowed) + ": " +
-         (place.local_size == 1 ? "" : "each of " + ranks + " ranks has ") +
+         (environment.local_size == 1 ? "" : "each of " + ranks + " ranks has ") +
          std::to_string(threads.compute) + " compute and " + std::to_string(threads.loader) +
          " loader threads";
 }

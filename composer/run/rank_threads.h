@@ -22,7 +22,7 @@ RankThreads share_cores(int64_t cores, int64_t num_workers, bool gpu);
 
 /// For a rank of that place: its share of the processors that the ranks of a machine with these
 /// limits may use together, its quota included; at least 1.
-int64_t cores_of_rank(const Place& place, const MachineLimits& limits);
+int64_t cores_of_rank(const RankEnvironment& environment, const MachineLimits& limits);
 
 /// Of the process as one of the ranks of its machine, which share the cores that it may use;
 /// alone, what LibTorch and dataloader.num_workers say, but no more computing ones than its
@@ -38,6 +38,7 @@ void heed_machine_limits();
 
 /// What a quota that is narrower than the machine makes of a rank's threads, for people; empty
 /// where there is none.
-std::string quota_text(const RankThreads& threads, const Place& place, const MachineLimits& limits);
+std::string quota_text(const RankThreads& threads, const RankEnvironment& environment,
+                       const MachineLimits& limits);
 
 }  // namespace composer

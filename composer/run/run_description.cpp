@@ -24,7 +24,7 @@ void write_run_description(const std::filesystem::path& folder,
                            const std::vector<std::string>& header,
                            const std::vector<std::string>& class_names,
                            const std::vector<Member<Algorithm>>& algorithms,
-                           const Schedule& schedule) {
+                           const RunLength& schedule) {
   auto surgery = nlohmann::ordered_json::array();
   for (const auto& algorithm : algorithms)
     if (auto changes = algorithm.component->report(); !changes.empty())

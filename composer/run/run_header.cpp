@@ -15,7 +15,7 @@ std::string samples_of(const Loader& loader) {
          "x" + std::to_string(size.width);
 }
 
-std::string length_of(const Schedule& schedule) {
+std::string length_of(const RunLength& schedule) {
   auto text = quantity(schedule.batches_per_epoch, "step") + " an epoch, ";
   if (const auto total = schedule.total_batches()) text += std::to_string(*total) + " in all, ";
   return text + schedule.max_duration.str();

@@ -98,8 +98,8 @@ bool RunSession::nothing_left() const {
 Summary RunSession::run(const Loop& loop) {
   const bool first = state_.ranks.first();
   if (!lock_ && first) lock_ = folder_.claim();
-  if (first && folder_.kept()) tell_run_folder(context_.place, folder_.path());
-  const SaveReports reports(context_.place);
+  if (first && folder_.kept()) tell_run_folder(context_.environment, folder_.path());
+  const SaveReports reports(context_.environment);
   const auto lock = std::move(lock_);
   if (first) earlier_ = folder_.read_summary();
   evaluated_ = false;
@@ -141,7 +141,7 @@ void RunSession::fail(const Mailbox* lock) {
   if (lock != nullptr) lock->free_room();
   if (state_.ranks.first()) note([&] { folder_.write_summary(summarize(end)); });
   tell_of_end(end);
-  note([&] { give_up_uploads(end, !handles<PeerError>()); });
+  note([&] { give_up_uploads(end, !handles<LostRankError>()); });
   if (lock != nullptr && lock->made_folder() && clock_.batches() == 0 && handles<UserError>())
     remove_folder(folder_.path());
 }
@@ -323,7 +323,7 @@ void RunSession::conclude(const std::optional<SaveOutcome>& outcome) {
   const auto text = own ? problem : "rank " + std::to_string(outcome->rank) + ": " + problem;
   if (outcome->not_finite ? options_.on_nan == "stop" : options_.on_save_error == "error") {
     if (own) throw RunError(text);
-    throw PeerError(text);
+    throw LostRankError(text);
   }
   if (state_.ranks.first()) log::warn(text);
 }

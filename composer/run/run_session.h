@@ -83,7 +83,7 @@ class RunSession {
   /// The order after Loop::train or one of the steps above has thrown. The exception is thrown
   /// again at the end; a step that fails itself gives a warning, and the next one follows.
   /// 1. Communication is aborted. Otherwise the device would wait for other ranks in step 3. The
-  ///    other ranks then get a PeerError, and end in this order too.
+  ///    other ranks then get a LostRankError, and end in this order too.
   /// 2. The trace under way is written as far as it got.
   /// 3. Records are written. The summary needs them.
   /// 4. The checkpoint under way is finished where there is one rank, and removed where there are
@@ -122,7 +122,7 @@ class RunSession {
   /// Begins to write a checkpoint; with save_async: false waits for it. No other may be under way.
   void save(const Checkpoint& checkpoint, CheckpointWriter::Plan plan);
   /// Checks the checkpoint under way and the uploads without waiting. A failure is a warning or a
-  /// RunError, as on_save_error and on_nan say; another rank's failure is a PeerError.
+  /// RunError, as on_save_error and on_nan say; another rank's failure is a LostRankError.
   void check_saves();
   /// Waits for the checkpoint under way. Fails as check_saves() does.
   void finish_save();

@@ -85,9 +85,9 @@ void check_load_path(const std::string& text) try {
   throw UserError("load_path: " + std::string(error.what()));
 }
 
-TrainerOptions taken_up(TrainerOptions options, const Place& place) {
-  if (place.restart == 0 || options.run_dir.empty()) return options;
-  const auto folder = told_run_folder(place);
+TrainerOptions taken_up(TrainerOptions options, const RankEnvironment& environment) {
+  if (environment.restart == 0 || options.run_dir.empty()) return options;
+  const auto folder = told_run_folder(environment);
   if (!folder) return options;
   if (options.run_name.empty()) options.run_name = folder->filename().string();
   options.autoresume = true;
@@ -207,7 +207,7 @@ std::string other_data(const Checkpoint& checkpoint, const std::string& digest,
 }
 
 void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
-                   const TrainerOptions& options, const Schedule& schedule, const RunNow& now) {
+                   const TrainerOptions& options, const RunLength& schedule, const RunNow& now) {
   const auto path = start.path.string();
   const auto optimizer = optimizer_of(checkpoint.recipe), ours = optimizer_of(now.recipe);
   if (!optimizer.empty() && !ours.empty() && optimizer != ours)

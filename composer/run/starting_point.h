@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/files/run_folder.h"
-#include "base/place.h"
+#include "base/rank_environment.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/provenance.h"
 #include "composer/recipe/options.h"
@@ -26,7 +26,7 @@ struct StartingPoint {
 void check_load_path(const std::string& path);
 
 /// The options of a rank; one that was started again goes on with its run.
-TrainerOptions taken_up(TrainerOptions options, const Place& place);
+TrainerOptions taken_up(TrainerOptions options, const RankEnvironment& environment);
 
 /// Whether a checkpoint in the run's own folder is gone on from.
 bool goes_on(const TrainerOptions& options);
@@ -73,6 +73,6 @@ struct RunNow {
 /// or in mid-epoch with other epochs; a warning for other data, and other epochs after an epoch's
 /// end.
 void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
-                   const TrainerOptions& options, const Schedule& schedule, const RunNow& now);
+                   const TrainerOptions& options, const RunLength& schedule, const RunNow& now);
 
 }  // namespace composer

@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "nn/device/device.h"
-#include "nn/device/kept_values.h"
-#include "nn/network/divided_weights.h"
+#include "nn/device/snapshot.h"
 #include "nn/network/generators.h"
 #include "nn/network/layer_error.h"
+#include "nn/network/sharded_parameters.h"
 #include "nn/optimization/gradient_norm.h"
 #include "nn/optimization/optimizer.h"
 
@@ -45,7 +45,7 @@ TrainStep::TrainStep(State& state, Engine& engine, double grad_clip_norm,
       metric_(state.device, state.ranks.of_samples()),
       repeats_(sync.when_asked) {}
 
-void TrainStep::replay_by(std::unique_ptr<StepGraphs> graphs) {
+void TrainStep::replay_by(std::unique_ptr<CapturedSteps> graphs) {
   graphs_ = std::move(graphs);
   if (graphs_ && repeats_) graphs_->hand_on_out_of_memory();
 }
@@ -89,7 +89,7 @@ at::Tensor TrainStep::replayed_update() {
 at::Tensor TrainStep::repeated_update() {
   const auto batch = state_.batch;
   const int64_t first_sample = state_.first_sample;
-  KeptValues buffers(state_.model->buffers());
+  Snapshot buffers(state_.model->buffers());
   const auto generators = generator_states(state_.device);
   for (bool again = false;; again = true) {
     std::string problem;
@@ -173,7 +173,7 @@ at::Tensor TrainStep::update() {
   }
   passes_.clear();  // of a step that failed
   sums_.clear();
-  if (state_.divided_weights) state_.divided_weights->begin_update();
+  if (state_.sharded_parameters) state_.sharded_parameters->begin_update();
   const auto parts = microbatches_of(whole.samples(), state_.grad_accum);
   // Ranks that wait for each other after their passes alone may have different numbers of them.
   const auto loss =
@@ -256,10 +256,10 @@ at::Tensor TrainStep::loss_of(const at::Tensor& outputs, const Target& target, d
 void TrainStep::backward(const at::Tensor& loss, bool last) {
   RECORD_USER_SCOPE("backward");
   const auto scaled = scaler_.enabled() ? scaler_.scale(loss) : loss;
-  if (state_.divided_weights) {
-    state_.divided_weights->before_backward();
+  if (state_.sharded_parameters) {
+    state_.sharded_parameters->before_backward();
     scaled.backward();
-    state_.divided_weights->after_backward(last);
+    state_.sharded_parameters->after_backward(last);
     return;
   }
   if (!state_.ranks.alone()) sync_.before_backward(trained(*state_.optimizer), scaled, last);
@@ -268,7 +268,7 @@ void TrainStep::backward(const at::Tensor& loss, bool last) {
 }
 
 int64_t TrainStep::sent_bytes() const {
-  return state_.divided_weights ? state_.divided_weights->sent_bytes() : sync_.bytes();
+  return state_.sharded_parameters ? state_.sharded_parameters->sent_bytes() : sync_.bytes();
 }
 
 void TrainStep::recompute_gradients() {

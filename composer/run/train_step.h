@@ -8,7 +8,7 @@
 
 #include "composer/loop/engine.h"
 #include "composer/loop/state.h"
-#include "composer/run/step_graphs.h"
+#include "composer/run/captured_steps.h"
 #include "nn/network/gradient_sync.h"
 #include "nn/network/metrics.h"
 #include "nn/network/precision.h"
@@ -34,7 +34,7 @@ class TrainStep {
   at::Tensor run();
 
   /// From before_forward to the end of an update, steps are replayed.
-  void replay_by(std::unique_ptr<StepGraphs> graphs);
+  void replay_by(std::unique_ptr<CapturedSteps> graphs);
 
   /// See State::recompute_gradients.
   void recompute_gradients();
@@ -78,9 +78,9 @@ class TrainStep {
   std::vector<Pass> passes_;
   /// What metric_ gets of the passes: sum and samples.
   std::vector<std::pair<at::Tensor, int64_t>> sums_;
-  bool repeats_;                        ///< what runs out of memory
-  bool updating_ = false;               ///< from the passes on, which can be repeated
-  std::unique_ptr<StepGraphs> graphs_;  ///< null: steps are not replayed
+  bool repeats_;                           ///< what runs out of memory
+  bool updating_ = false;                  ///< from the passes on, which can be repeated
+  std::unique_ptr<CapturedSteps> graphs_;  ///< null: steps are not replayed
 };
 
 }  // namespace composer

@@ -25,10 +25,10 @@
 #include "composer/run/run_header.h"
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
-#include "nn/network/divided_pass.h"
-#include "nn/network/divided_weights.h"
 #include "nn/network/metrics.h"
+#include "nn/network/sharded_parameters.h"
 #include "nn/network/share.h"
+#include "nn/network/spatial_parallel.h"
 
 namespace composer {
 namespace {
@@ -39,8 +39,8 @@ constexpr int64_t most_unwritten_batches = 100;
 /// Batches in a row that loss scaling may need to find its scale.
 constexpr int64_t scale_searches = 50;
 
-Schedule schedule_of(const TrainerOptions& options, const Loader* loader) {
-  Schedule schedule;
+RunLength schedule_of(const TrainerOptions& options, const Loader* loader) {
+  RunLength schedule;
   schedule.batch_size = options.train_batch_size;
   if (options.max_duration.value > 0)
     schedule.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
@@ -76,7 +76,7 @@ void refuse_repeated_steps(const Engine& engine, bool alone) {
 void refuse_whole_weights(const Engine& engine) {
   std::vector<std::string> problems;
   for (const auto& [name, algorithm, events] : engine.algorithms())
-    if (const auto reason = algorithm->against_divided_weights(); !reason.empty())
+    if (const auto reason = algorithm->prevents_sharding(); !reason.empty())
       problems.push_back("parallelism: fsdp: algorithms." + name + ": " + reason);
   if (!problems.empty()) throw UserError(problems);
 }
@@ -140,14 +140,14 @@ bool divides_weights(const TrainerOptions& options, const Ranks& ranks) {
 }
 
 /// Leaves each rank its part of the weights; null where they are not divided.
-std::shared_ptr<DividedWeights> divided_weights(const TrainerOptions& options, const Engine& engine,
-                                                const State& state) {
+std::shared_ptr<ShardedParameters> sharded_parameters(const TrainerOptions& options,
+                                                      const Engine& engine, const State& state) {
   if (!divides_weights(options, state.ranks)) return nullptr;
   const auto sync = gradient_sync_of(options, engine);
   const auto gathered = options.weight_comm == "bf16" ? at::kBFloat16 : at::kFloat;
-  return std::make_shared<DividedWeights>(
+  return std::make_shared<ShardedParameters>(
       state.model, state.optimizer->owners(), state.ranks,
-      DividedWeightsOptions{gathered, sync.dtype, sync.find_unused});
+      ShardingOptions{gathered, sync.dtype, sync.find_unused});
 }
 
 using FurtherEvaluators = std::vector<std::unique_ptr<Evaluator>>;
@@ -244,11 +244,12 @@ Trainer::Trainer(TrainerParts parts)
 
 void Trainer::prepare() {
   if (std::exchange(prepared_, true)) return;
-  if (const auto& place = context_.place; place.size > 1 && state_.ranks.alone())
-    throw UserError("rank " + std::to_string(place.rank) + " of " + std::to_string(place.size) +
+  if (const auto& environment = context_.environment; environment.size > 1 && state_.ranks.alone())
+    throw UserError("rank " + std::to_string(environment.rank) + " of " +
+                    std::to_string(environment.size) +
                     ": TrainerParts has no ranks, each process would train by itself; call "
                     "join(parts) before the Trainer is made");
-  state_.device = device_ ? *device_ : resolve_device(options_.device, context_.place);
+  state_.device = device_ ? *device_ : resolve_device(options_.device, context_.environment);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   if (train_loader_) data_digest_ = train_loader_->digest();
   const auto start = session_.find_start();
@@ -354,9 +355,9 @@ void Trainer::train() {
   clock_.start(state_.time.seconds);
   state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
-  state_.divided_weights.reset();  // of another fit()
+  state_.sharded_parameters.reset();  // of another fit()
   // From here on: what came before may write to all weights.
-  state_.divided_weights = divided_weights(options_, engine_, state_);
+  state_.sharded_parameters = sharded_parameters(options_, engine_, state_);
   if (session_.nothing_left())
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
@@ -368,7 +369,7 @@ void Trainer::train() {
   }
   schedule_learning_rate();
   start_loader();
-  step_->replay_by(step_graphs(options_.cuda_graph, engine_, state_, step_recorder_));
+  step_->replay_by(captured_steps(options_.cuda_graph, engine_, state_, step_recorder_));
   if (state_.ranks.first() && !stopping()) session_.folder().remove_summary();
   while (!stopping()) train_epoch();
 }
@@ -390,7 +391,7 @@ void Trainer::finish() {
 
 void Trainer::flush() {
   wait_for_device();
-  if (state_.divided_weights) state_.divided_weights->make_whole();
+  if (state_.sharded_parameters) state_.sharded_parameters->make_whole();
   state_.time.seconds = clock_.seconds();
   logger_.flush();
   check_loss();
@@ -402,7 +403,7 @@ void Trainer::start_loader() {
   for (const auto& algorithm : engine_.algorithms()) {
     if (auto transform = algorithm.component->sample_transform(state_))
       train_loader_->add_transform([transform = std::move(transform), name = algorithm.name](
-                                       const MutableImage& image, const SamplePlace& place) {
+                                       const MutableImage& image, const SampleKey& place) {
         try {
           transform(image, place);
         } catch (...) {

@@ -12,8 +12,8 @@
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
 #include "composer/run/trainer.h"
-#include "nn/network/divided_weights.h"
 #include "nn/network/outline.h"
+#include "nn/network/sharded_parameters.h"
 
 namespace composer {
 namespace {
@@ -127,9 +127,9 @@ Checkpoint Trainer::snapshot() {
   checkpoint.class_names = state_.class_names;
   checkpoint.data = data_digest_;
   checkpoint.model = model_tensors(*state_.model);
-  if (state_.divided_weights)
+  if (state_.sharded_parameters)
     for (const auto& item : state_.model->named_parameters())
-      if (const auto owner = state_.divided_weights->owner(item.value()))
+      if (const auto owner = state_.sharded_parameters->owner(item.value()))
         checkpoint.model_holders[item.key()] = *owner;
   checkpoint.optimizer = state_.optimizer->state_dict();
   for (const auto& [name, part] : checkpoint_parts())

@@ -17,7 +17,7 @@
 #include "base/remote/object_store.h"
 #include "base/remote/range_cache.h"
 #include "base/text.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 #include "data/samples/target_rows.h"
 
 namespace composer {

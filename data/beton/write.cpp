@@ -13,7 +13,7 @@
 #include "data/beton/writer.h"
 #include "data/files/thread_count.h"
 #include "data/index/index_file.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 #include "data/samples/order.h"
 
 namespace composer {

@@ -13,7 +13,7 @@
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/files/file_lock.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 #include "data/pixels/augment.h"
 #include "data/samples/list_file.h"
 #include "data/samples/order.h"
@@ -134,8 +134,8 @@ bool FfcvParams::is_there() const {
   return open_store(remote)->stat(remote.key()).has_value();
 }
 
-DataPlace FfcvParams::place(const std::string& rows) const {
-  return use_ffcv ? DataPlace{path(), rows} : DataPlace{};
+DataLocation FfcvParams::location(const std::string& rows) const {
+  return use_ffcv ? DataLocation{path(), rows} : DataLocation{};
 }
 
 std::shared_ptr<Source> FfcvParams::open(int64_t channels,

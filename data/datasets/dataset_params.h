@@ -124,7 +124,7 @@ struct FfcvParams {
   /// Whether it is read rather than the original files: not where it is yet to be written.
   bool is_read() const { return use_ffcv && (!ffcv_write_dataset || is_there()); }
   /// Of samples that are read from the file; empty where the original ones are.
-  DataPlace place(const std::string& rows) const;
+  DataLocation location(const std::string& rows) const;
   /// The .beton file, written first from `original` where that is asked for, with its crop index
   /// unless there shall be none. channels: 1 or 3. Throws UserError.
   std::shared_ptr<Source> open(int64_t channels,

@@ -16,7 +16,7 @@
 #include "data/datasets/photo_dataset.h"
 #include "data/datasets/remote_folder.h"
 #include "data/formats/decode.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 #include "data/samples/class_folders.h"
 #include "data/samples/kept_table.h"
 
@@ -189,8 +189,8 @@ std::vector<std::string> folder_classes(const std::string& datadir) {
   return checked_names(datadir, class_folders(folder));
 }
 
-DataPlace folder_place(const FolderParams& params) {
-  if (params.ffcv.use_ffcv) return params.ffcv.place(params.rows);
+DataLocation folder_place(const FolderParams& params) {
+  if (params.ffcv.use_ffcv) return params.ffcv.location(params.rows);
   if (is_remote(params.datadir))
     return {remote_part_folder(list_files(RemotePath(params.datadir)), params), params.rows};
   return {part_folder(params.datadir, params.is_train, kClassFolders).string(), params.rows};

@@ -33,8 +33,8 @@ struct FolderParams : DatasetParams {
   bool has_evaluation() const;
   /// What original files that are opened by the parameters could have as targets.
   std::vector<std::string> number_names() const { return {}; }
-  /// The file or folder that has them, as of DataPlace.
-  std::string place() const { return {}; }
+  /// The file or folder that has them, as of DataLocation.
+  std::string location() const { return {}; }
 };
 
 /// A .beton file that datadir names is read as by use_ffcv.
@@ -98,7 +98,7 @@ bool has_image_name(const std::filesystem::path& file);
 bool is_meant_as_image(const std::filesystem::path& file);
 
 /// Of the .beton file or the class folders.
-DataPlace folder_place(const FolderParams& params);
+DataLocation folder_place(const FolderParams& params);
 
 /// Names of the classes, in order; empty when there is no such folder. UserError for one that is
 /// not UTF-8.
@@ -134,7 +134,7 @@ class ImageFolderDataset final : public PreparedDataset, public TellsFacts {
     return folder_preparation(params_, options);
   }
   bool can_split() const override { return true; }
-  DataPlace place() const override { return folder_place(params_); }
+  DataLocation location() const override { return folder_place(params_); }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }

@@ -38,10 +38,10 @@ OpenedSet ImageListParams::open(const std::string& index_dir, OnBadSample on_bad
   const ListColumns columns{path, label, ffcv.targets};
   const std::string root = (images / "").string();
   const auto make = [&]() -> std::optional<std::vector<uint8_t>> {
-    std::vector<std::pair<std::string, PlaceStamp>> watched;
+    std::vector<std::pair<std::string, FileStamp>> watched;
     for (const auto& one : {list, names}) {
       if (one.empty()) continue;
-      const auto stamp = place_stamp_of(one.string());
+      const auto stamp = file_stamp_of(one.string());
       watched.emplace_back(one.string(), settled(stamp, stamp, wall_clock_ns()));
     }
     std::optional<std::vector<std::string>> known;
@@ -64,7 +64,7 @@ OpenedSet ImageListParams::open(const std::string& index_dir, OnBadSample on_bad
   return {source, table->classes(), table->class_names()};
 }
 
-std::string ImageListParams::place() const { return (fs::path(datadir) / file).string(); }
+std::string ImageListParams::location() const { return (fs::path(datadir) / file).string(); }
 
 std::vector<std::string> ImageListParams::number_names() const {
   return listed_columns(fs::path(datadir) / file, {path, label});

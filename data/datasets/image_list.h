@@ -43,7 +43,7 @@ struct ImageListParams : FolderParams {
   bool has_evaluation() const { return false; }
   /// Of the list's columns.
   std::vector<std::string> number_names() const;
-  std::string place() const;
+  std::string location() const;
 };
 
 class ImageListDataset final : public PhotoDataset<ImageListParams> {

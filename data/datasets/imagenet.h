@@ -29,8 +29,8 @@ class ImagenetDataset final : public PreparedDataset, public TellsFacts {
     return params_.is_train ? 1281167 : 50000;
   }
   bool can_split() const override { return true; }
-  DataPlace place() const override {
-    return params_.use_synthetic ? DataPlace{} : folder_place(params_);
+  DataLocation location() const override {
+    return params_.use_synthetic ? DataLocation{} : folder_place(params_);
   }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }

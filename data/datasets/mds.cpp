@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/remote_options.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 #include "data/samples/kept_table.h"
 #include "data/shards/part_source.h"
 #include "data/shards/shard_files.h"

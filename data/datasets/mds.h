@@ -38,7 +38,7 @@ struct MdsParams : FolderParams {
   OpenedSet open(const std::string& index_dir) const;
   /// Of the columns.
   std::vector<std::string> number_names() const;
-  std::string place() const { return folder(); }
+  std::string location() const { return folder(); }
   /// The samples of the shards that can be read, null where none can; the others are added to
   /// `unreadable`. Throws UserError where it is not due to single shards.
   std::shared_ptr<Source> open_readable(WrongFiles& unreadable) const;

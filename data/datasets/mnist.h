@@ -32,7 +32,7 @@ class MnistDataset final : public PreparedDataset {
     return params_.is_train ? 60000 : 10000;
   }
   bool can_split() const override { return true; }
-  DataPlace place() const override { return params_.ffcv.place(params_.rows); }
+  DataLocation location() const override { return params_.ffcv.location(params_.rows); }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {28, 28}; }
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }

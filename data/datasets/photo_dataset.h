@@ -77,9 +77,9 @@ class PhotoDataset : public PreparedDataset, public TellsFacts {
     return folder_preparation(params_, options);
   }
   bool can_split() const override { return true; }
-  DataPlace place() const override {
-    if (params_.ffcv.use_ffcv) return params_.ffcv.place(params_.rows);
-    return {params_.place(), params_.rows};
+  DataLocation location() const override {
+    if (params_.ffcv.use_ffcv) return params_.ffcv.location(params_.rows);
+    return {params_.location(), params_.rows};
   }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
@@ -108,7 +108,7 @@ class PhotoDataset : public PreparedDataset, public TellsFacts {
   /// Nothing of remote files.
   std::optional<DataFacts> facts(const LoaderOptions& options) const override {
     auto told = facts_of(
-        params_, params_.place(), [&] { return original_of(params_, options); }, options);
+        params_, params_.location(), [&] { return original_of(params_, options); }, options);
     if (told) told->has_evaluation = params_.has_evaluation();
     return told;
   }

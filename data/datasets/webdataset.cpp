@@ -18,7 +18,7 @@ std::string WebDatasetParams::folder() const {
                             : part_folder(datadir, is_train, kExpected).string();
 }
 
-std::string WebDatasetParams::place() const {
+std::string WebDatasetParams::location() const {
   return shards.empty() ? folder() : path_below(datadir, shards);
 }
 

@@ -34,7 +34,7 @@ struct WebDatasetParams : FolderParams {
   OpenedSet open(const std::string& index_dir) const;
   bool has_evaluation() const { return shards.empty() && FolderParams::has_evaluation(); }
   /// The shards by their names, or the folder of all.
-  std::string place() const;
+  std::string location() const;
 
  private:
   std::string folder() const;

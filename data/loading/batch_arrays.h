@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/place.h"
+#include "base/rank_environment.h"
 
 namespace composer {
 

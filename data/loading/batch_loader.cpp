@@ -17,9 +17,9 @@
 #include "base/thread_name.h"
 #include "base/work_range.h"
 #include "data/index/coefficient_store.h"
-#include "data/index/index_place.h"
-#include "data/loading/draft_filler.h"
-#include "data/loading/draft_queue.h"
+#include "data/index/index_location.h"
+#include "data/loading/slot_filler.h"
+#include "data/loading/slot_queue.h"
 #include "data/samples/decoded_source.h"
 #include "data/samples/rows.h"
 
@@ -50,10 +50,10 @@ class ThreadedLoader final : public BatchLoader {
   void add_worker();
   void work();
   void fill_here();
-  std::shared_ptr<Draft> open_draft(int64_t epoch, int64_t batch, const SizePlan& plan);
+  std::shared_ptr<BatchSlot> open_draft(int64_t epoch, int64_t batch, const SizePlan& plan);
   std::unique_ptr<ReadAhead> read_ahead();
   void forecast(const std::function<void(int64_t sample)>& visit) const;
-  BatchArrays batch_of(Draft& draft) const;
+  BatchArrays batch_of(BatchSlot& draft) const;
   Array rows_of(const Array& all, const std::vector<int64_t>& good) const;
 
   const std::shared_ptr<Source> source_;
@@ -73,13 +73,13 @@ class ThreadedLoader final : public BatchLoader {
   // Of the consumer.
   bool started_ = false;
   int64_t epoch_ = 0, batch_ = 0;
-  std::unique_ptr<DraftFiller> filler_here_;
+  std::unique_ptr<SlotFiller> filler_here_;
 
   // Of open_draft(), which the queue has called by one thread at a time.
   EpochOrder order_;
   int64_t order_epoch_ = -1;
 
-  DraftQueue queue_;
+  SlotQueue queue_;
   std::atomic<bool> leaving_{false};
   std::vector<std::thread> workers_;
   std::shared_ptr<void> following_;  ///< while it lives forecast() is called
@@ -189,8 +189,8 @@ size_t prefetched(const LoaderOptions& common) {
   return static_cast<size_t>(std::max<int64_t>(common.prefetch_factor, 0));
 }
 
-DraftQueue::Limits queue_limits(int64_t batches, const ImageLoaderOptions& options,
-                                const LoaderOptions& common, int64_t channels) {
+SlotQueue::Limits queue_limits(int64_t batches, const ImageLoaderOptions& options,
+                               const LoaderOptions& common, int64_t channels) {
   // Small images would cost more in taking turns than in work.
   constexpr int64_t kTaskBytes = 192 * 1024;
   const ImageSize image = options.transform.size;
@@ -366,7 +366,7 @@ std::optional<BatchArrays> ThreadedLoader::next() {
   return batch_of(*draft);
 }
 
-BatchArrays ThreadedLoader::batch_of(Draft& draft) const {
+BatchArrays ThreadedLoader::batch_of(BatchSlot& draft) const {
   const WorkRange range("collate");
   BatchArrays batch = std::move(draft.arrays);
   if (draft.bad.empty()) return batch;
@@ -399,7 +399,7 @@ Array ThreadedLoader::rows_of(const Array& all, const std::vector<int64_t>& good
 }
 
 void ThreadedLoader::work() {
-  DraftFiller filler(fill_plan_);
+  SlotFiller filler(fill_plan_);
   Task task;
   const auto sleep = [this] {
     const WorkRange range("wait", /*lasting=*/true);
@@ -415,7 +415,7 @@ void ThreadedLoader::work() {
 
 /// What the threads would do for the next batch.
 void ThreadedLoader::fill_here() {
-  if (!filler_here_) filler_here_ = std::make_unique<DraftFiller>(fill_plan_);
+  if (!filler_here_) filler_here_ = std::make_unique<SlotFiller>(fill_plan_);
   Task task;
   while (!queue_.ready() && queue_.take(task)) {
     filler_here_->fill(task);
@@ -423,11 +423,11 @@ void ThreadedLoader::fill_here() {
   }
 }
 
-std::shared_ptr<Draft> ThreadedLoader::open_draft(int64_t epoch, int64_t batch,
-                                                  const SizePlan& plan) {
-  auto draft = std::make_shared<Draft>();
+std::shared_ptr<BatchSlot> ThreadedLoader::open_draft(int64_t epoch, int64_t batch,
+                                                      const SizePlan& plan) {
+  auto draft = std::make_shared<BatchSlot>();
   draft->epoch = epoch;
-  const BatchShare share = share_of(batch, sampler_.size(), common_);
+  const EpochSlice share = share_of(batch, sampler_.size(), common_);
   draft->first = share.first;
   draft->samples = share.of_batch.own;
   draft->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;

@@ -9,7 +9,7 @@
 
 #include "data/loading/read_ahead.h"
 #include "data/loading/reader_threads.h"
-#include "data/loading/sample_walk.h"
+#include "data/loading/sample_cursor.h"
 
 namespace composer {
 
@@ -67,7 +67,7 @@ class RangesAhead final : public ReadAhead {
   const ReadAheadPlan plan_;
   const bool helps_;        ///< with samples of tasks that have begun
   const uint64_t horizon_;  ///< bytes of planned samples
-  SampleWalk walk_;
+  SampleCursor walk_;
   std::atomic<bool> active_{false};     ///< the readers read
   std::atomic<int64_t> wake_at_;        ///< number of the sample at which there is more to plan
   std::atomic<double> alone_since_{0};  ///< one reader reads while others idle; 0: none does

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "data/loading/draft.h"
-#include "data/loading/sample_walk.h"
+#include "data/loading/batch_slot.h"
+#include "data/loading/sample_cursor.h"
 #include "data/samples/source.h"
 
 namespace composer {
@@ -33,7 +33,7 @@ class ReadAhead {
 
   // For the loader.
 
-  /// Forgets what was read; goes on from this batch, and returns its Draft::sequence.
+  /// Forgets what was read; goes on from this batch, and returns its BatchSlot::sequence.
   virtual int64_t restart(int64_t epoch, int64_t batch) = 0;
   /// Samples of this epoch are wanted.
   virtual void ask(int64_t epoch) = 0;

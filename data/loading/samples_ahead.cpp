@@ -111,7 +111,7 @@ bool SamplesAhead::take(const Task& task, int64_t place, ReadScratch& scratch) {
 /// Samples of a task that was begun before readers came to it: they may help with those behind
 /// `place`.
 void SamplesAhead::offer_rest(const Task& task, int64_t place) {
-  const Draft& draft = *task.draft;
+  const BatchSlot& draft = *task.draft;
   if (place + 1 == task.end || slots_.contains(draft.sequence + place + 1)) return;
   for (int64_t next = place + 1; next < task.end; ++next) {
     const auto [slot, is_new] =

@@ -10,7 +10,7 @@
 
 #include "data/loading/read_ahead.h"
 #include "data/loading/reader_threads.h"
-#include "data/loading/sample_walk.h"
+#include "data/loading/sample_cursor.h"
 
 namespace composer {
 
@@ -72,7 +72,7 @@ class SamplesAhead final : public ReadAhead {
   const Source& source_;
   const ReadAheadLimits limits_;
   const bool cold_;
-  SampleWalk walk_;
+  SampleCursor walk_;
   std::atomic<float> own_wait_{0};      ///< seconds a read of the loader's threads, of late
   std::atomic<bool> concerned_{false};  ///< whether active_, or there are slots
 

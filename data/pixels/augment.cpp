@@ -59,7 +59,7 @@ ImageSize size_of(const MutableImage& image) { return {image.height, image.width
 /// change(image, random) in `p` of all places.
 template <class Change>
 SampleTransform sometimes(const char* purpose, double p, Change change) {
-  return [=](const MutableImage& image, const SamplePlace& place) {
+  return [=](const MutableImage& image, const SampleKey& place) {
     Random random(place.seed, purpose, place.epoch, place.sample);
     if (random.uniform() < p) change(image, random);
   };

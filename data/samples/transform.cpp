@@ -29,8 +29,7 @@ int decode_scale(const Box& crop, ImageSize size) {
 Pipeline::Pipeline(const Transform& transform, int64_t channels)
     : transform_(transform), channels_(channels) {}
 
-bool Pipeline::run(const StoredImage& image, ImageSize size, const SamplePlace& place,
-                   uint8_t* out) {
+bool Pipeline::run(const StoredImage& image, ImageSize size, const SampleKey& place, uint8_t* out) {
   const Transform& t = transform_;
   const bool resized_first = t.resize_size > 0 && t.kind != Transform::Kind::center_crop;
   const StoredImage current = resized_first ? first_resized(image) : image;
@@ -97,12 +96,12 @@ StoredImage Pipeline::first_resized(const StoredImage& image) {
   return {.bytes = {resized_.data(), bytes}, .size = first, .channels = channels_};
 }
 
-bool Pipeline::draw_flip(const SamplePlace& place) const {
+bool Pipeline::draw_flip(const SampleKey& place) const {
   return transform_.flip > 0 &&
          Random(place.seed, "data.flip", place.epoch, place.sample).uniform() < transform_.flip;
 }
 
-bool Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
+bool Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const SampleKey& place,
                             uint8_t* out) {
   const Transform& t = transform_;
   Random random(place.seed, "data.crop", place.epoch, place.sample);
@@ -127,8 +126,8 @@ bool Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const Samp
   return flip;
 }
 
-bool Pipeline::random_resized_crop(const StoredImage& image, ImageSize size,
-                                   const SamplePlace& place, uint8_t* out) {
+bool Pipeline::random_resized_crop(const StoredImage& image, ImageSize size, const SampleKey& place,
+                                   uint8_t* out) {
   Random random(place.seed, "data.crop", place.epoch, place.sample);
   const bool flip = draw_flip(place);
   resize(image, draw_crop(image.size, random), size, flip, out);

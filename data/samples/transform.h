@@ -46,16 +46,15 @@ class Pipeline {
   /// Writes `size` pixels to out. A size other than transform.size resizes the random crop, or what
   /// the transform would have given, to that. Returns whether it mirrored the image. Throws
   /// RunError with the reason.
-  bool run(const StoredImage& image, ImageSize size, const SamplePlace& place, uint8_t* out);
+  bool run(const StoredImage& image, ImageSize size, const SampleKey& place, uint8_t* out);
 
   /// What the image given to run() is read into.
   ReadScratch& scratch() { return scratch_; }
 
  private:
   void whole(const StoredImage& image, ImageSize size, uint8_t* out);
-  bool pad_and_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
-                    uint8_t* out);
-  bool random_resized_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
+  bool pad_and_crop(const StoredImage& image, ImageSize size, const SampleKey& place, uint8_t* out);
+  bool random_resized_crop(const StoredImage& image, ImageSize size, const SampleKey& place,
                            uint8_t* out);
   void center_crop(const StoredImage& image, ImageSize size, uint8_t* out);
   void resize(const StoredImage& image, const Box& box, ImageSize size, const Box& window,
@@ -64,7 +63,7 @@ class Pipeline {
     resize(image, box, size, {0, 0, size.height, size.width}, flip, out);
   }
   StoredImage first_resized(const StoredImage& image);
-  bool draw_flip(const SamplePlace& place) const;
+  bool draw_flip(const SampleKey& place) const;
 
   const Transform& transform_;
   const int64_t channels_;

@@ -16,7 +16,7 @@
 #include "base/several_threads.h"
 #include "base/text.h"
 #include "data/index/index_file.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 
 namespace composer {
 namespace {

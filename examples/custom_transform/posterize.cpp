@@ -20,7 +20,7 @@ class Posterize final : public Algorithm {
   explicit Posterize(Params params) : params_(params) {}
 
   SampleTransform sample_transform(const State&) override {
-    return [params = params_](const MutableImage& image, const SamplePlace& place) {
+    return [params = params_](const MutableImage& image, const SampleKey& place) {
       Random random(place.seed, "posterize", place.epoch, place.sample);
       if (random.uniform() >= params.probability) return;
       const auto mask = static_cast<uint8_t>(0xFF << (8 - params.bits));

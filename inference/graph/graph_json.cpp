@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "inference/graph/graph_check.h"
-#include "inference/graph/json_place.h"
+#include "inference/graph/json_location.h"
 
 namespace composer {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "inference/quantization/histogram.h"
 #include "inference/quantization/pass.h"
-#include "inference/quantization/places.h"
+#include "inference/quantization/points.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "inference/quantization/bias_correction.h"
-#include "inference/quantization/places.h"
+#include "inference/quantization/points.h"
 
 namespace composer {
 namespace {

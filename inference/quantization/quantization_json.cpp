@@ -6,7 +6,7 @@
 #include <string>
 
 #include "inference/graph/graph_json.h"
-#include "inference/graph/json_place.h"
+#include "inference/graph/json_location.h"
 
 namespace composer {
 namespace {

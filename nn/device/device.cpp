@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/place.h"
+#include "base/rank_environment.h"
 #include "nn/device/cuda.h"
 
 namespace composer {
@@ -49,7 +49,7 @@ c10::Stream copying_stream(at::Device device) {
 
 }  // namespace
 
-at::Device resolve_device(std::string_view word, const Place& place) {
+at::Device resolve_device(std::string_view word, const RankEnvironment& environment) {
   if (word == "cpu") return at::kCPU;
   const Cuda& cuda = open_cuda();
   if (cuda.gpus == 0) {
@@ -57,8 +57,8 @@ at::Device resolve_device(std::string_view word, const Place& place) {
     if (cuda.driver) log::warn("device: auto: the CPU computes: " + cuda.problem);
     return at::kCPU;
   }
-  const bool own_gpu = cuda.gpus == 1 && place.may_see_own_gpu;
-  const int64_t index = own_gpu ? 0 : place.local_rank;
+  const bool own_gpu = cuda.gpus == 1 && environment.may_see_own_gpu;
+  const int64_t index = own_gpu ? 0 : environment.local_rank;
   if (index >= cuda.gpus)
     throw UserError("LOCAL_RANK: " + std::to_string(index) + " has no GPU; this machine has " +
                     std::to_string(cuda.gpus));

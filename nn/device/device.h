@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/place.h"
+#include "base/rank_environment.h"
 
 namespace composer {
 
@@ -19,7 +19,7 @@ namespace composer {
 /// no GPU to be had. Throws UserError for gpu where none can be used, saying why. Opens CUDA unless
 /// word is cpu: call it before anything else asks LibTorch about CUDA (open_cuda says what does),
 /// and hand the device on.
-at::Device resolve_device(std::string_view word, const Place& place);
+at::Device resolve_device(std::string_view word, const RankEnvironment& environment);
 
 /// Seeds the generator that weights are drawn from, and no other: at::manual_seed asks about CUDA.
 void seed_generator(uint64_t seed);

@@ -137,16 +137,17 @@ JobStore JobStore::connect(const MeetingPoint& point, double timeout_seconds) {
     return JobStore(std::make_shared<Tcp>(point.address, point.secret,
                                           store_options(point.port, false, timeout_seconds)));
   };
-  return or_error<PeerError>("nobody answers at " + point.address + ":" +
-                                 std::to_string(point.port) + ", where the ranks are to meet",
-                             connect);
+  return or_error<LostRankError>("nobody answers at " + point.address + ":" +
+                                     std::to_string(point.port) + ", where the ranks are to meet",
+                                 connect);
 }
 
-JobStore JobStore::of(const Place& place, double timeout_seconds) {
-  MeetingPoint point{place.address, place.port, place.secret, place.local_size == place.size};
-  if (place.store_is_hosted) return connect(point, timeout_seconds);
+JobStore JobStore::of(const RankEnvironment& environment, double timeout_seconds) {
+  MeetingPoint point{environment.address, environment.port, environment.secret,
+                     environment.local_size == environment.size};
+  if (environment.store_is_hosted) return connect(point, timeout_seconds);
   if (point.one_machine) point.address = loopback;
-  return place.rank == 0 ? host(point, timeout_seconds) : connect(point, timeout_seconds);
+  return environment.rank == 0 ? host(point, timeout_seconds) : connect(point, timeout_seconds);
 }
 
 uint16_t JobStore::port() const { return tcp_->store->getPort(); }
@@ -183,12 +184,12 @@ int64_t JobStore::add(const std::string& key, int64_t value) {
   return asked([&] { return tcp_->store->add(tcp_->name_of(key), value); });
 }
 
-void tell_run_folder(const Place& place, const std::filesystem::path& folder) {
-  if (!place.store_is_hosted) return;
+void tell_run_folder(const RankEnvironment& environment, const std::filesystem::path& folder) {
+  if (!environment.store_is_hosted) return;
   const auto path = std::filesystem::absolute(folder);
-  JobStore::of(place, answer_seconds).set(run_folder_key, path.string());
-  if (place.by_launcher)
-    log::also_in(path / "logs" / ("rank" + std::to_string(place.rank) + ".log"));
+  JobStore::of(environment, answer_seconds).set(run_folder_key, path.string());
+  if (environment.by_launcher)
+    log::also_in(path / "logs" / ("rank" + std::to_string(environment.rank) + ".log"));
 }
 
 void tell_saved(JobStore& store, int64_t bytes) { store.add(saved_key, bytes); }
@@ -197,9 +198,10 @@ int64_t told_saved(JobStore& store) {
   return store.get_number(saved_key, 0, INT64_MAX).value_or(0);
 }
 
-SaveReports::SaveReports(const Place& place) {
-  if (place.rank != 0 || !place.by_launcher || !place.store_is_hosted) return;
-  thread_ = std::jthread([place, told = saved_bytes.load()](const std::stop_token& stop) mutable {
+SaveReports::SaveReports(const RankEnvironment& environment) {
+  if (environment.rank != 0 || !environment.by_launcher || !environment.store_is_hosted) return;
+  thread_ = std::jthread([environment,
+                          told = saved_bytes.load()](const std::stop_token& stop) mutable {
     std::mutex mutex;
     std::unique_lock lock(mutex);
     std::condition_variable_any ended;
@@ -208,7 +210,7 @@ SaveReports::SaveReports(const Place& place) {
       while (!ended.wait_for(lock, stop, between_reports, [&] { return stop.stop_requested(); })) {
         const int64_t now = saved_bytes;
         if (now == told) continue;
-        if (!store) store = JobStore::of(place, answer_seconds);
+        if (!store) store = JobStore::of(environment, answer_seconds);
         tell_saved(*store, now - std::exchange(told, now));
       }
     } catch (const std::exception&) {  // the launcher is gone, and this process goes with it
@@ -224,9 +226,9 @@ std::optional<std::filesystem::path> told_run_folder(JobStore& store) {
   return std::filesystem::path(*text);
 }
 
-std::optional<std::filesystem::path> told_run_folder(const Place& place) {
-  if (!place.store_is_hosted) return {};
-  auto store = JobStore::of(place, answer_seconds);
+std::optional<std::filesystem::path> told_run_folder(const RankEnvironment& environment) {
+  if (!environment.store_is_hosted) return {};
+  auto store = JobStore::of(environment, answer_seconds);
   return told_run_folder(store);
 }
 

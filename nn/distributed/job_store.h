@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/place.h"
+#include "base/rank_environment.h"
 
 namespace c10d {
 class Store;
@@ -41,10 +41,10 @@ class JobStore {
   /// Hosts it until the last copy goes. UserError when the port cannot be had. timeout_seconds,
   /// here as below: of whoever waits in it.
   static JobStore host(const MeetingPoint& point, double timeout_seconds);
-  /// Waits for the host to come. PeerError when it does not.
+  /// Waits for the host to come. LostRankError when it does not.
   static JobStore connect(const MeetingPoint& point, double timeout_seconds);
   /// As this rank's place says: hosts it or connects.
-  static JobStore of(const Place& place, double timeout_seconds);
+  static JobStore of(const RankEnvironment& environment, double timeout_seconds);
 
   uint16_t port() const;
   /// Every process that asks from then on sees the value.
@@ -68,7 +68,7 @@ class JobStore {
 
 /// Tells the launcher where the files of this process's run are, and keeps a copy of the log there
 /// as the launcher does for other ranks: logs/rank0.log. Nothing where no launcher hosts the store.
-void tell_run_folder(const Place& place, const std::filesystem::path& folder);
+void tell_run_folder(const RankEnvironment& environment, const std::filesystem::path& folder);
 
 /// A save of this job has advanced by so many bytes.
 void tell_saved(JobStore& store, int64_t bytes);
@@ -80,7 +80,7 @@ int64_t told_saved(JobStore& store);
 /// program hosts the store.
 class SaveReports {
  public:
-  explicit SaveReports(const Place& place);
+  explicit SaveReports(const RankEnvironment& environment);
 
  private:
   std::jthread thread_;
@@ -89,6 +89,6 @@ class SaveReports {
 /// What was told, by this start of the ranks or by one before. ForeignValue where it is no absolute
 /// path.
 std::optional<std::filesystem::path> told_run_folder(JobStore& store);
-std::optional<std::filesystem::path> told_run_folder(const Place& place);
+std::optional<std::filesystem::path> told_run_folder(const RankEnvironment& environment);
 
 }  // namespace composer

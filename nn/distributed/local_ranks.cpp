@@ -18,9 +18,10 @@ double time_local_sum(int64_t bytes) {
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto take_part = [&](int64_t rank) {
-    Place place;
-    place.rank = place.local_rank = rank, place.size = place.local_size = ranks;
-    const auto group = join_process_group(store, place, at::kCPU, timeout_seconds);
+    RankEnvironment environment;
+    environment.rank = environment.local_rank = rank,
+    environment.size = environment.local_size = ranks;
+    const auto group = join_process_group(store, environment, at::kCPU, timeout_seconds);
     const auto numbers = at::ones({std::max<int64_t>(bytes / 4, 1)});
     group->sum({numbers});
     group->barrier();

@@ -48,7 +48,8 @@ milliseconds to_milliseconds(double seconds) {
 using Gloo = c10d::ProcessGroupGloo;
 
 /// What Gloo listens on: between machines, the way to the one where all meet.
-c10::intrusive_ptr<Gloo::Options> gloo_options(const Place& place, milliseconds timeout) {
+c10::intrusive_ptr<Gloo::Options> gloo_options(const RankEnvironment& environment,
+                                               milliseconds timeout) {
   auto options = Gloo::Options::create(timeout);
   const char* const names = std::getenv("GLOO_SOCKET_IFNAME");
   std::istringstream list(names == nullptr ? "" : names);
@@ -56,19 +57,21 @@ c10::intrusive_ptr<Gloo::Options> gloo_options(const Place& place, milliseconds 
     options->devices.push_back(Gloo::createDeviceForInterface(name));
   if (options->devices.empty())
     options->devices.push_back(Gloo::createDeviceForHostname(
-        place.size == place.local_size ? "127.0.0.1"
-                                       : own_address_towards(place.address, place.port)));
+        environment.size == environment.local_size
+            ? "127.0.0.1"
+            : own_address_towards(environment.address, environment.port)));
   return options;
 }
 
 /// gloo_options(), made by a thread of SCHED_BATCH, as Gloo's threads, which it starts, then are.
 /// These poll a socket without pause while another thread holds its lock: as SCHED_BATCH they do
 /// not interrupt that thread when data arrive, which a process with few cores waits long for.
-c10::intrusive_ptr<Gloo::Options> yielding_gloo_options(const Place& place, milliseconds timeout) {
+c10::intrusive_ptr<Gloo::Options> yielding_gloo_options(const RankEnvironment& environment,
+                                                        milliseconds timeout) {
   const auto make = [&] {
     const sched_param none{};
     if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
-    return gloo_options(place, timeout);
+    return gloo_options(environment, timeout);
   };
   return std::async(std::launch::async, make).get();
 }
@@ -118,23 +121,25 @@ GroupCloser& group_closer() {
 
 class Group : public ProcessGroupCommunicator {
  public:
-  Group(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
-        milliseconds timeout)
-      : store_(store), place_(place), device_(device), timeout_(timeout) {
+  Group(const c10::intrusive_ptr<c10d::Store>& store, const RankEnvironment& environment,
+        at::Device device, milliseconds timeout)
+      : store_(store), environment_(environment), device_(device), timeout_(timeout) {
     if (device.is_cuda()) {
       at::accelerator::setDeviceIndex(device.index());
       nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
-                        static_cast<int>(place.rank), static_cast<int>(place.size), timeout);
+                        static_cast<int>(environment.rank), static_cast<int>(environment.size),
+                        timeout);
     }
-    const auto options = yielding_gloo_options(place, timeout);
-    with_peers([&] {
-      group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(place.rank),
-                                                       static_cast<int>(place.size));
+    const auto options = yielding_gloo_options(environment, timeout);
+    with_other_ranks([&] {
+      group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(environment.rank),
+                                                       static_cast<int>(environment.size));
       using Type = c10d::ProcessGroup::BackendType;
-      group_->setBackend(at::kCPU, Type::GLOO,
-                         c10::make_intrusive<c10d::ProcessGroupGloo>(
-                             c10::make_intrusive<c10d::PrefixStore>("gloo", store),
-                             static_cast<int>(place.rank), static_cast<int>(place.size), options));
+      group_->setBackend(
+          at::kCPU, Type::GLOO,
+          c10::make_intrusive<c10d::ProcessGroupGloo>(
+              c10::make_intrusive<c10d::PrefixStore>("gloo", store),
+              static_cast<int>(environment.rank), static_cast<int>(environment.size), options));
       group_->setDefaultBackend(Type::GLOO);
       if (nccl_) group_->setBackend(at::kCUDA, Type::NCCL, nccl_);
       barrier();
@@ -202,13 +207,13 @@ class Group : public ProcessGroupCommunicator {
 
   std::shared_ptr<Communicator> part(const std::vector<int64_t>& ranks,
                                      const std::string& name) override {
-    auto place = place_;
-    const auto own = std::ranges::find(ranks, place.rank);
-    place.rank = own - ranks.begin(), place.size = std::ssize(ranks);
-    place.local_size = place_.size == place_.local_size ? place.size : 1;
+    auto environment = environment_;
+    const auto own = std::ranges::find(ranks, environment.rank);
+    environment.rank = own - ranks.begin(), environment.size = std::ssize(ranks);
+    environment.local_size = environment_.size == environment_.local_size ? environment.size : 1;
     auto part = std::make_shared<Group>(
         c10::make_intrusive<c10d::PrefixStore>(name + "/" + std::to_string(ranks.front()), store_),
-        place, device_, timeout_);
+        environment, device_, timeout_);
     part->waited_seconds_ = waited_seconds_;
     return part;
   }
@@ -239,12 +244,12 @@ class Group : public ProcessGroupCommunicator {
     RECORD_USER_SCOPE(range);
     const at::NoGradGuard no_grad;
     const double begin = steady_seconds();
-    with_peers(collective);
+    with_other_ranks(collective);
     add_wait(steady_seconds() - begin);
   }
 
   c10::intrusive_ptr<c10d::Store> store_;
-  Place place_;
+  RankEnvironment environment_;
   at::Device device_;
   milliseconds timeout_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
@@ -254,12 +259,12 @@ class Group : public ProcessGroupCommunicator {
 
 }  // namespace
 
-void with_peers(const std::function<void()>& collective) {
+void with_other_ranks(const std::function<void()>& collective) {
   const std::string what = "another rank has ended, or does not answer: ";
   try {
     collective();
   } catch (const c10::DistError& error) {
-    throw PeerError(what + error.what_without_backtrace());
+    throw LostRankError(what + error.what_without_backtrace());
   } catch (const c10::Error&) {
     throw;
   } catch (const UserError&) {
@@ -271,21 +276,23 @@ void with_peers(const std::function<void()>& collective) {
   } catch (const std::logic_error&) {
     throw;
   } catch (const std::exception& error) {  // Gloo's
-    throw PeerError(what + error.what());
+    throw LostRankError(what + error.what());
   }
 }
 
-std::shared_ptr<ProcessGroupCommunicator> join_process_group(const Place& place, at::Device device,
+std::shared_ptr<ProcessGroupCommunicator> join_process_group(const RankEnvironment& environment,
+                                                             at::Device device,
                                                              double timeout_seconds) {
-  const auto store = c10::make_intrusive<c10d::PrefixStore>(
-      "composer/" + std::to_string(place.restart), JobStore::of(place, timeout_seconds).store());
-  return join_process_group(store, place, device, timeout_seconds);
+  const auto store =
+      c10::make_intrusive<c10d::PrefixStore>("composer/" + std::to_string(environment.restart),
+                                             JobStore::of(environment, timeout_seconds).store());
+  return join_process_group(store, environment, device, timeout_seconds);
 }
 
 std::shared_ptr<ProcessGroupCommunicator> join_process_group(
-    const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
-    double timeout_seconds) {
-  return std::make_shared<Group>(store, place, device, to_milliseconds(timeout_seconds));
+    const c10::intrusive_ptr<c10d::Store>& store, const RankEnvironment& environment,
+    at::Device device, double timeout_seconds) {
+  return std::make_shared<Group>(store, environment, device, to_milliseconds(timeout_seconds));
 }
 
 }  // namespace composer

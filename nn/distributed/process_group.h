@@ -29,15 +29,16 @@ class ProcessGroupCommunicator : public Communicator {
 
 /// See join_ranks; place.size > 1. Ranks meet through a TCPStore, which rank 0 hosts unless the
 /// launcher does.
-std::shared_ptr<ProcessGroupCommunicator> join_process_group(const Place& place, at::Device device,
+std::shared_ptr<ProcessGroupCommunicator> join_process_group(const RankEnvironment& environment,
+                                                             at::Device device,
                                                              double timeout_seconds);
 /// The same through a store that is there.
 std::shared_ptr<ProcessGroupCommunicator> join_process_group(
-    const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
-    double timeout_seconds);
+    const c10::intrusive_ptr<c10d::Store>& store, const RankEnvironment& environment,
+    at::Device device, double timeout_seconds);
 
-/// Calls `collective`; PeerError in place of what a process group throws where another rank is
+/// Calls `collective`; LostRankError in place of what a process group throws where another rank is
 /// lost.
-void with_peers(const std::function<void()>& collective);
+void with_other_ranks(const std::function<void()>& collective);
 
 }  // namespace composer

@@ -11,7 +11,7 @@
 namespace composer {
 
 /// How ranks reach each other. Every rank makes the same calls in the same order, one at a time.
-/// PeerError when another rank does not answer.
+/// LostRankError when another rank does not answer.
 class Communicator {
  public:
   virtual ~Communicator() = default;

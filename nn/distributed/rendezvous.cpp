@@ -4,9 +4,9 @@
 
 namespace composer {
 
-Ranks join_ranks(const Place& place, at::Device device, double timeout_seconds) {
-  if (place.size == 1) return {};
-  return Ranks(join_process_group(place, device, timeout_seconds));
+Ranks join_ranks(const RankEnvironment& environment, at::Device device, double timeout_seconds) {
+  if (environment.size == 1) return {};
+  return Ranks(join_process_group(environment, device, timeout_seconds));
 }
 
 }  // namespace composer

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "base/place.h"
+#include "base/rank_environment.h"
 #include "nn/distributed/ranks.h"
 
 namespace composer {
@@ -11,6 +11,6 @@ namespace composer {
 /// Meets the other ranks: Gloo between CPUs and, where `device` is a GPU, NCCL between those.
 /// timeout_seconds: of the meeting and of every call later. Returns once all are there. For one
 /// rank nothing is opened. RunError when they do not come.
-Ranks join_ranks(const Place& place, at::Device device, double timeout_seconds);
+Ranks join_ranks(const RankEnvironment& environment, at::Device device, double timeout_seconds);
 
 }  // namespace composer

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "nn/device/optional_tensor.h"
+#include "nn/network/bf16_copy.h"
 #include "nn/network/differentiable_once.h"
 #include "nn/network/fused_norm.h"
 #include "nn/network/weight_gradient.h"
-#include "nn/network/weight_shadow.h"
 
 namespace composer {
 namespace {

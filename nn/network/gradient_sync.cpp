@@ -24,9 +24,9 @@ c10::intrusive_ptr<c10::ivalue::Future> begin_sum(const GroupPtr& group, const a
   all_sent.bytes += static_cast<int64_t>(sent[0].nbytes());
   all_sent.last = steady_seconds();
   c10::intrusive_ptr<c10::ivalue::Future> sum;
-  with_peers([&] { sum = group->allreduce(sent)->getFuture(); });
+  with_other_ranks([&] { sum = group->allreduce(sent)->getFuture(); });
   const auto take = [buffer, narrow = sent[0], as_is](c10::ivalue::Future& done) {
-    with_peers([&] { done.value(); });
+    with_other_ranks([&] { done.value(); });
     if (!as_is) buffer.copy_(narrow);
     return c10::IValue(std::vector<at::Tensor>{buffer});
   };

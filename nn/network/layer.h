@@ -24,9 +24,10 @@ class Layer : public torch::nn::Module {
   /// One line for people, for instance "Conv2d(64, 128, 3x3, stride 2)".
   virtual std::string describe() const = 0;
 
-  /// Whether forward() is right where each rank has rows of its input (divided_pass.h): it computes
-  /// by the functions of namespace op alone, the same ones on every rank, and takes no size of
-  /// images but from them. Not so for what derives from a layer that is, unless it says so too.
+  /// Whether forward() is right where each rank has rows of its input (spatial_parallel.h): it
+  /// computes by the functions of namespace op alone, the same ones on every rank, and takes no
+  /// size of images but from them. Not so for what derives from a layer that is, unless it says so
+  /// too.
   virtual bool by_rows() const { return false; }
 };
 

@@ -73,15 +73,15 @@ at::Tensor Conv2d::convolve(const at::Tensor& input, std::array<int64_t, 2> stri
   auto options = options_;
   options.stride = stride;
   if (bf16_conv2d_takes(input, weight, options))
-    return bf16_conv2d(input, weight, rounded_weight(weight, *weight_shadow_), bias, options);
-  return op::conv2d(input, autocast_weight(weight, weight_shadow_),
-                    autocast_weight(bias, bias_shadow_), options);
+    return bf16_conv2d(input, weight, rounded_weight(weight, *bf16_copy_), bias, options);
+  return op::conv2d(input, autocast_weight(weight, bf16_copy_), autocast_weight(bias, bias_shadow_),
+                    options);
 }
 
 bool Conv2d::by_rows() const { return typeid(*this) == typeid(Conv2d); }
 
 std::vector<ShadowedWeight> Conv2d::shadowed_weights() const {
-  return {{weight, weight_shadow_}, {bias, bias_shadow_}};
+  return {{weight, bf16_copy_}, {bias, bias_shadow_}};
 }
 
 std::string Conv2d::describe() const {
@@ -158,14 +158,14 @@ Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias)
 }
 
 at::Tensor Linear::forward(const at::Tensor& input) {
-  return op::linear(input, autocast_weight(weight, weight_shadow_),
+  return op::linear(input, autocast_weight(weight, bf16_copy_),
                     autocast_weight(bias, bias_shadow_));
 }
 
 bool Linear::by_rows() const { return typeid(*this) == typeid(Linear); }
 
 std::vector<ShadowedWeight> Linear::shadowed_weights() const {
-  return {{weight, weight_shadow_}, {bias, bias_shadow_}};
+  return {{weight, bf16_copy_}, {bias, bias_shadow_}};
 }
 
 std::string Linear::describe() const {

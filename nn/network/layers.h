@@ -5,10 +5,10 @@
 #include <array>
 #include <cstdint>
 
+#include "nn/network/bf16_copy.h"
 #include "nn/network/layer.h"
 #include "nn/network/norm_layer.h"
 #include "nn/network/operations.h"
-#include "nn/network/weight_shadow.h"
 
 namespace composer {
 
@@ -35,8 +35,8 @@ class Conv2d : public Layer, public HasShadows {
   Conv2dOptions options_;
 
  private:
-  std::shared_ptr<WeightShadow> weight_shadow_ = std::make_shared<WeightShadow>();
-  std::shared_ptr<WeightShadow> bias_shadow_ = std::make_shared<WeightShadow>();
+  std::shared_ptr<Bf16Copy> bf16_copy_ = std::make_shared<Bf16Copy>();
+  std::shared_ptr<Bf16Copy> bias_shadow_ = std::make_shared<Bf16Copy>();
 };
 
 /// weight, bias [channels]; buffers running_mean, running_var [channels], num_batches_tracked [].
@@ -91,8 +91,8 @@ class Linear : public Layer, public HasShadows {
 
  private:
   int64_t in_features_, out_features_;
-  std::shared_ptr<WeightShadow> weight_shadow_ = std::make_shared<WeightShadow>();
-  std::shared_ptr<WeightShadow> bias_shadow_ = std::make_shared<WeightShadow>();
+  std::shared_ptr<Bf16Copy> bf16_copy_ = std::make_shared<Bf16Copy>();
+  std::shared_ptr<Bf16Copy> bias_shadow_ = std::make_shared<Bf16Copy>();
 };
 
 /// LayerError for images that are smaller than the kernel.

@@ -9,9 +9,9 @@
 
 #include "nn/network/batch.h"
 #include "nn/network/layer.h"
+#include "nn/network/library_names.h"
 #include "nn/network/loss.h"
 #include "nn/network/objective.h"
-#include "nn/network/peer_names.h"
 
 namespace composer {
 
@@ -56,7 +56,7 @@ class Model : public Block {
 
   /// What "torchvision" or "timm" calls its tensors; nothing where that library has no such
   /// network.
-  virtual std::optional<PeerNames> names_in(const std::string& /*library*/) const {
+  virtual std::optional<LibraryNames> names_in(const std::string& /*library*/) const {
     return std::nullopt;
   }
 

@@ -3,8 +3,8 @@
 #include <ATen/record_function.h>
 
 #include "nn/device/exception_text.h"
-#include "nn/network/divided_pass.h"
-#include "nn/network/divided_weights.h"
+#include "nn/network/sharded_parameters.h"
+#include "nn/network/spatial_parallel.h"
 
 namespace composer {
 

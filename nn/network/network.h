@@ -7,7 +7,7 @@
 
 namespace composer {
 
-class DividedWeights;
+class ShardedParameters;
 
 class Network {
  public:
@@ -15,7 +15,7 @@ class Network {
   /// it. rows: the ranks that have the rows of the same images (Ranks::of_rows()); not with
   /// `weights`.
   Network(Model& model, Precision precision = Precision::fp32, at::Device device = at::kCPU,
-          DividedWeights* weights = nullptr, Ranks rows = {})
+          ShardedParameters* weights = nullptr, Ranks rows = {})
       : model_(model),
         precision_(precision),
         device_(device),
@@ -35,7 +35,7 @@ class Network {
   Model& model_;
   Precision precision_;
   at::Device device_;
-  DividedWeights* weights_;
+  ShardedParameters* weights_;
   Ranks rows_;
 };
 

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "nn/device/optional_tensor.h"
-#include "nn/network/divided_pass.h"
 #include "nn/network/recorder.h"
+#include "nn/network/spatial_parallel.h"
 
 namespace composer {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 /// What `compute` gives; a recorder hears of it as one operation, ranks divide it.
 at::Tensor reported(OperationKind kind, const auto& options, at::ArrayRef<const at::Tensor*> inputs,
                     const auto& compute) {
-  if (auto* const divided = DividedPass::current())
+  if (auto* const divided = SpatialParallel::current())
     return divided->computed(kind, options, inputs, compute);
   Recorder* const recorder = Recorder::current();
   if (recorder == nullptr) return compute();
@@ -226,12 +226,12 @@ at::Tensor standardize_weight(const at::Tensor& weight, const StandardizeOptions
 
 bool recorded() { return Recorder::current() != nullptr; }
 
-bool one_by_one() { return recorded() || DividedPass::current() != nullptr; }
+bool one_by_one() { return recorded() || SpatialParallel::current() != nullptr; }
 
 int64_t height(const at::Tensor& images) {
-  const auto* const divided = DividedPass::current();
+  const auto* const divided = SpatialParallel::current();
   const auto known = divided == nullptr ? std::nullopt : divided->find(images);
-  return known && known->held == DividedPass::Held::rows ? known->height : images.size(2);
+  return known && known->held == SpatialParallel::Held::rows ? known->height : images.size(2);
 }
 
 int64_t values_a_channel(const at::Tensor& input) {
@@ -241,7 +241,7 @@ int64_t values_a_channel(const at::Tensor& input) {
 }
 
 at::Tensor converted(at::Tensor output, const at::Tensor& input) {
-  auto* const divided = DividedPass::current();
+  auto* const divided = SpatialParallel::current();
   const auto known = divided == nullptr ? std::nullopt : divided->find(input);
   return known ? divided->keep(std::move(output), *known) : output;
 }

@@ -165,7 +165,7 @@ at::Tensor standardize_weight(const at::Tensor& weight, const StandardizeOptions
 /// Whether a pass is recorded on this thread.
 bool recorded();
 /// Whether what one of these functions computes is known to it alone: a pass is recorded, or rows
-/// are divided among ranks (divided_pass.h). A kernel for several operations steps back then.
+/// are divided among ranks (spatial_parallel.h). A kernel for several operations steps back then.
 bool one_by_one();
 
 /// Of images [N, C, H, W], H; where ranks have rows of them, that of all rows.

@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 #include "nn/network/differentiable_once.h"
-#include "nn/network/divided_pass.h"
 #include "nn/network/fused_norm.h"
 #include "nn/network/generators.h"
 #include "nn/network/operations.h"
 #include "nn/network/precision.h"
+#include "nn/network/spatial_parallel.h"
 
 namespace composer {
 namespace {
@@ -42,10 +42,10 @@ Precision precision_here(at::DeviceType device) {
 }
 
 /// How ranks divide images here; nothing where they do not.
-std::optional<DividedPass::Start> division_at(const at::Tensor& input) {
-  const auto* const divided = DividedPass::current();
+std::optional<SpatialParallel::Start> division_at(const at::Tensor& input) {
+  const auto* const divided = SpatialParallel::current();
   const auto known = divided == nullptr ? std::nullopt : divided->find(input);
-  return known ? std::optional(DividedPass::Start{divided->ranks(), *known}) : std::nullopt;
+  return known ? std::optional(SpatialParallel::Start{divided->ranks(), *known}) : std::nullopt;
 }
 
 /// How the first pass ran.
@@ -63,7 +63,7 @@ struct FirstPass : torch::CustomClassHolder {
   Precision precision;
   std::vector<at::Tensor> generators;
   bool unfused;
-  std::optional<DividedPass::Start> division;
+  std::optional<SpatialParallel::Start> division;
 };
 
 // The parameters are inputs of the node, so that their gradients come out of it and go where those
@@ -112,7 +112,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     {
       const DrawsAgain draws(first.device, first.generators);
       const Autocast autocast(first.precision, first.device);
-      std::optional<DividedPass> divided;
+      std::optional<SpatialParallel> divided;
       if (first.division) divided.emplace(*first.division, input);
       output = first.layer->forward(input);
     }

@@ -1,10 +1,11 @@
-// The place of a rank's share in the batch of all ranks; share_begin (base/place.h) divides it.
+// The place of a rank's share in the batch of all ranks; share_begin (base/rank_environment.h)
+// divides it.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "base/place.h"
+#include "base/rank_environment.h"
 #include "nn/distributed/ranks.h"
 #include "nn/network/batch.h"
 

@@ -9,8 +9,8 @@
 #include "base/balanced.h"
 #include "base/error.h"
 #include "base/name_pattern.h"
+#include "nn/network/bf16_copy.h"
 #include "nn/network/fused_norm.h"
-#include "nn/network/weight_shadow.h"
 
 namespace composer {
 namespace {
@@ -141,8 +141,8 @@ void Optimizer::follow(torch::nn::Module& model) {
 }
 
 void Optimizer::find_shadows(torch::nn::Module& model) {
-  std::map<const at::TensorImpl*, std::shared_ptr<WeightShadow>> shadows;
-  std::map<const WeightShadow*, const at::TensorImpl*> weights;  // null: of several
+  std::map<const at::TensorImpl*, std::shared_ptr<Bf16Copy>> shadows;
+  std::map<const Bf16Copy*, const at::TensorImpl*> weights;  // null: of several
   const auto look_at = [&](const torch::nn::Module& module) {
     const auto* const layer = dynamic_cast<const HasShadows*>(&module);
     if (layer == nullptr) return;

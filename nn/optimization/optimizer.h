@@ -19,7 +19,7 @@
 
 namespace composer {
 
-class WeightShadow;
+class Bf16Copy;
 
 /// What a parameter is trained with.
 struct ParameterSettings {
@@ -43,7 +43,7 @@ enum class Divided {
   nothing,
   state,   ///< Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion
            ///< Parameter Models", stage 1
-  weights  ///< the parameters and gradients too: DividedWeights
+  weights  ///< the parameters and gradients too: ShardedParameters
 };
 
 class Optimizer {
@@ -158,9 +158,9 @@ class Optimizer {
   /// What belongs to a parameter.
   struct Kept {
     State state;
-    std::shared_ptr<WeightShadow> shadow;  ///< may be null
-    std::optional<int64_t> owner;          ///< the rank that updates it; none: every rank does
-    bool known = false;                    ///< all ranks know that the owner has its state
+    std::shared_ptr<Bf16Copy> shadow;  ///< may be null
+    std::optional<int64_t> owner;      ///< the rank that updates it; none: every rank does
+    bool known = false;                ///< all ranks know that the owner has its state
   };
 
   void check_patterns() const;
@@ -212,8 +212,8 @@ class Optimizer {
   UpdatePass pass_;
   struct Passed {
     at::Tensor parameter;
-    WeightShadow* shadow;  ///< that the pass writes; may be null
-    at::Tensor average;    ///< that it moves; may be undefined
+    Bf16Copy* shadow;    ///< that the pass writes; may be null
+    at::Tensor average;  ///< that it moves; may be undefined
   };
   std::vector<Passed> passed_;         ///< in pass_
   std::vector<at::Tensor> gradients_;  ///< that pass_ reads

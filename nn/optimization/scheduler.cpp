@@ -15,7 +15,7 @@ double cut(double value) { return std::floor(value + 1e-6); }
 }  // namespace
 
 double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, const Timestamp& now,
-                  const Schedule& schedule, double scale_schedule_ratio) {
+                  const RunLength& schedule, double scale_schedule_ratio) {
   const auto planned = schedule.as_planned();
   double product = 1;
   for (const auto& scheduler : schedulers)
@@ -24,7 +24,7 @@ double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, con
 }
 
 std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
-                               const Schedule& schedule, double scale_schedule_ratio) {
+                               const RunLength& schedule, double scale_schedule_ratio) {
   const auto planned = schedule.as_planned();
   std::vector<std::string> warnings, problems;
   for (const auto& scheduler : schedulers) {
@@ -49,7 +49,7 @@ Time scale_duration(const Time& max_duration, double ratio) {
   return scaled;
 }
 
-TimeAxis::TimeAxis(const Timestamp& now, const Schedule& schedule, double scale_schedule_ratio,
+TimeAxis::TimeAxis(const Timestamp& now, const RunLength& schedule, double scale_schedule_ratio,
                    const std::vector<Time>& times, bool at_epochs)
     : schedule_(schedule), ratio_(scale_schedule_ratio) {
   seconds_ = schedule.max_duration.unit == TimeUnit::second &&
@@ -59,8 +59,9 @@ TimeAxis::TimeAxis(const Timestamp& now, const Schedule& schedule, double scale_
   if (seconds_ && at_epochs)
     throw UserError("interval: epoch has no meaning for shares of max_duration " +
                     schedule.max_duration.str() + "; use step");
-  now_ = seconds_ ? now.seconds
-                  : static_cast<double>(schedule.place(now) - (at_epochs ? now.batch_in_epoch : 0));
+  now_ = seconds_
+             ? now.seconds
+             : static_cast<double>(schedule.position(now) - (at_epochs ? now.batch_in_epoch : 0));
 }
 
 double TimeAxis::length(const Time& time, bool scaled) const {

@@ -37,7 +37,7 @@ double progress_after(double warmup, const TimeAxis& axis, const Time& t_max) {
 
 std::vector<std::string> check_warmup(const WarmupParams& params,
                                       const std::vector<NamedTime>& falls, const TimeAxis& axis,
-                                      const Schedule& schedule) {
+                                      const RunLength& schedule) {
   const double warmup = params.warmup(axis);
   if (warmup <= 0)
     return {"t_warmup: " + params.t_warmup.str() +
@@ -47,7 +47,7 @@ std::vector<std::string> check_warmup(const WarmupParams& params,
 
 std::vector<std::string> check_rise(const NamedTime& rise, double length,
                                     const std::vector<NamedTime>& falls, const TimeAxis& axis,
-                                    const Schedule& schedule) {
+                                    const RunLength& schedule) {
   if (length > axis.run())
     return {rise.key + ": " + rise.time.str() + " is longer than the run (" +
             schedule.max_duration.str() + "), which never reaches the full learning rate"};

@@ -65,13 +65,13 @@ struct NamedTime {
 /// A warning "t_warmup: ..." about a warm-up of 0; else check_rise().
 std::vector<std::string> check_warmup(const WarmupParams& params,
                                       const std::vector<NamedTime>& falls, const TimeAxis& axis,
-                                      const Schedule& schedule);
+                                      const RunLength& schedule);
 
 /// Warnings about a rise of `length` batches or seconds: "t_warmup: ..." that it is longer than the
 /// run; else "t_max: ..." of each of `falls`, when the fall behind it is over, that is not later.
 std::vector<std::string> check_rise(const NamedTime& rise, double length,
                                     const std::vector<NamedTime>& falls, const TimeAxis& axis,
-                                    const Schedule& schedule);
+                                    const RunLength& schedule);
 
 /// The Scheduler of a schedule P, which has fields(), times() and alpha(axis).
 template <class P>
@@ -80,12 +80,12 @@ class ScheduledBy final : public Scheduler {
   using Params = P;
   explicit ScheduledBy(P params) : params_(std::move(params)) {}
 
-  double multiplier(const Timestamp& now, const Schedule& schedule,
+  double multiplier(const Timestamp& now, const RunLength& schedule,
                     double scale_schedule_ratio) const override {
     return params_.alpha(axis(now, schedule, scale_schedule_ratio));
   }
 
-  std::vector<std::string> check(const Schedule& schedule,
+  std::vector<std::string> check(const RunLength& schedule,
                                  double scale_schedule_ratio) const override {
     const TimeAxis start = axis({}, schedule, scale_schedule_ratio);
     check_times(params_, start);
@@ -107,7 +107,7 @@ class ScheduledBy final : public Scheduler {
     return all;
   }
 
-  TimeAxis axis(const Timestamp& now, const Schedule& schedule, double ratio) const {
+  TimeAxis axis(const Timestamp& now, const RunLength& schedule, double ratio) const {
     return {now, schedule, ratio, params_.times(), params_.interval == "epoch"};
   }
 

@@ -44,7 +44,7 @@ TEST_CASE("the loader's transform mirrors by turn, whatever the set did", "[alte
     for (const bool mirrored : {false, true}) {
       std::vector<uint8_t> row{1, 2};
       if (mirrored) std::swap(row[0], row[1]);
-      const SamplePlace place{f.state.seed, epoch, 5, mirrored};
+      const SampleKey place{f.state.seed, epoch, 5, mirrored};
       transform({row.data(), 1, 2, 1}, place);
       CHECK((row[0] == 2) == alternating_flip(place));
     }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
-#include "composer/run/step_graphs.h"
+#include "composer/run/captured_steps.h"
 #include "known.h"
 #include "tests/composer/rerun.h"
 #include "tests/composer/stopped_run.h"
@@ -294,7 +294,8 @@ TEST_CASE("microbatches that a batch norm refuses are no way out", "[grad_accum]
                         Contains("norm: ") && Contains("one value a channel"));
 }
 
-TEST_CASE("recorded steps run out of memory and are recorded anew", "[grad_accum][step_graphs]") {
+TEST_CASE("recorded steps run out of memory and are recorded anew",
+          "[grad_accum][captured_steps]") {
   // Three steps warm up, then one is recorded, and must be; what is replayed takes no memory.
   const int64_t batch = GENERATE(0, 2, 3);
   const std::string place = batch < 3 ? "backward" : GENERATE("backward", "after_train_batch");
@@ -323,7 +324,7 @@ TEST_CASE("recorded steps run out of memory and are recorded anew", "[grad_accum
 }
 
 TEST_CASE("a step that there is no memory to record runs, and is not split",
-          "[grad_accum][step_graphs]") {
+          "[grad_accum][captured_steps]") {
   const std::string place = GENERATE("backward", "after_train_batch");
   CAPTURE(place);
   const auto one_epoch = [] {
@@ -341,7 +342,7 @@ TEST_CASE("a step that there is no memory to record runs, and is not split",
   trainer.add<OutOfMemoryAt>("out_of_memory", std::vector<Shortage>{{3, place}});
   CHECK(trainer.fit().metrics.at("metrics/train/Accuracy") == accuracy);
   CHECK(trainer.state().grad_accum == 1);
-  CHECK(counts == Rerun::Counts{StepGraphs::warm_ups, 1, 0, 0});
+  CHECK(counts == Rerun::Counts{CapturedSteps::warm_ups, 1, 0, 0});
   CHECK(at::equal(weights_of(trainer), weights_of(plain)));
 }
 
@@ -352,7 +353,7 @@ namespace {
 class FailsTwice : public Algorithm {
  public:
   explicit FailsTwice(bool fails) : fails_(fails) {}
-  std::string against_replay() const override { return {}; }
+  std::string prevents_graph_capture() const override { return {}; }
   void batch_start(State& state) override {
     if (state.time.batch < 6) return;
     state.updates = 2;
@@ -373,7 +374,7 @@ class FailsTwice : public Algorithm {
 }  // namespace
 
 TEST_CASE("a step that is done again without recordings may run out of memory once more",
-          "[grad_accum][step_graphs]") {
+          "[grad_accum][captured_steps]") {
   const auto trained = [](bool fails, std::shared_ptr<StepRecorder> recorder) {
     auto parts = norm_parts({});
     parts.step_recorder = std::move(recorder);

@@ -26,8 +26,7 @@ at::Tensor on_batch(const RandomErasing::Params& params, int64_t batch = 0) {
 using OnBatch = void (*)(const at::Tensor&, const std::vector<Erasure>&, Eraser);
 using Bytes = std::vector<uint8_t>;
 
-Bytes on_image(const RandomErasing::Params& params, const SamplePlace& place,
-               int64_t channels = 3) {
+Bytes on_image(const RandomErasing::Params& params, const SampleKey& place, int64_t channels = 3) {
   Fixture f;
   f.state.normalization = channels == 1 ? Normalization{{33.3}, {78.6}}
                                         : Normalization{{125.3, 122.9, 113.8}, {63, 62.1, 66.7}};

@@ -84,7 +84,7 @@ TEST_CASE("times are written so that they read back", "[time]") {
 
 TEST_CASE("times convert to batches", "[time]") {
   // 1000 samples in batches of 64: 15 full ones and one of 40.
-  const Schedule schedule{16, 1000, 64, time("4ep")};
+  const RunLength schedule{16, 1000, 64, time("4ep")};
   CHECK(schedule.batches(time("3ep")) == 48);
   CHECK(schedule.batches(time("7ba")) == 7);
   CHECK(schedule.batches(time("64sp")) == 1);
@@ -95,16 +95,16 @@ TEST_CASE("times convert to batches", "[time]") {
   CHECK(schedule.batches(time("0.25dur")) == 16);
   CHECK_THROWS_WITH(schedule.batches(time("9sec")), Catch::Contains("9sec"));
   CHECK(schedule.total_batches() == 64);
-  CHECK(Schedule{16, 1000, 64, time("2001sp")}.total_batches() == 33);
+  CHECK(RunLength{16, 1000, 64, time("2001sp")}.total_batches() == 33);
 
-  const Schedule timed{16, 1000, 64, time("30sec")};
+  const RunLength timed{16, 1000, 64, time("30sec")};
   CHECK_FALSE(timed.total_batches());
   CHECK_THROWS_AS(timed.batches(time("0.5dur")), UserError);
-  CHECK_THROWS_AS((Schedule{16, 1000, 64, time("1dur")}.total_batches()), UserError);
+  CHECK_THROWS_AS((RunLength{16, 1000, 64, time("1dur")}.total_batches()), UserError);
 }
 
 TEST_CASE("a run's elapsed share moves every batch and ends with the run", "[time]") {
-  const Schedule schedule{16, 1000, 64, time("2ep")};
+  const RunLength schedule{16, 1000, 64, time("2ep")};
   Timestamp now;
   double before = -1;
   for (int epoch = 0; epoch < 2; ++epoch) {
@@ -122,7 +122,7 @@ TEST_CASE("a run's elapsed share moves every batch and ends with the run", "[tim
 
   now = {};
   now.seconds = 7.5;
-  const Schedule timed{16, 1000, 64, time("30sec")};
+  const RunLength timed{16, 1000, 64, time("30sec")};
   CHECK(timed.elapsed(now) == 0.25);
   CHECK_FALSE(timed.finished(now));
   now.seconds = 31;
@@ -130,14 +130,14 @@ TEST_CASE("a run's elapsed share moves every batch and ends with the run", "[tim
   CHECK(timed.finished(now));
 
   now.sample = 99;
-  CHECK_FALSE(Schedule{16, 1000, 64, time("100sp")}.finished(now));
+  CHECK_FALSE(RunLength{16, 1000, 64, time("100sp")}.finished(now));
   now.sample = 128;
-  CHECK(Schedule{16, 1000, 64, time("100sp")}.finished(now));
-  CHECK(Schedule{16, 1000, 64, time("0ba")}.elapsed({}) == 1);
+  CHECK(RunLength{16, 1000, 64, time("100sp")}.finished(now));
+  CHECK(RunLength{16, 1000, 64, time("0ba")}.elapsed({}) == 1);
 }
 
 TEST_CASE("intervals are due at the right batches and epochs", "[time]") {
-  const Schedule schedule{16, 1000, 64, time("4ep")};
+  const RunLength schedule{16, 1000, 64, time("4ep")};
   std::vector<int64_t> batches, samples, epochs, shares;
   Timestamp now;
   for (int epoch = 0; epoch < 4; ++epoch) {
@@ -164,10 +164,10 @@ TEST_CASE("intervals are due at the right batches and epochs", "[time]") {
 }
 
 TEST_CASE("a run that once had other epochs is where its epochs are", "[time]") {
-  Schedule schedule{10, 1000, 100, time("4ep")};
+  RunLength schedule{10, 1000, 100, time("4ep")};
   const Timestamp now{.epoch = 2, .batch = 43, .batch_in_epoch = 3};  // 20 batches an epoch before
   schedule.take_up(now);
-  CHECK(schedule.place(now) == 23);
+  CHECK(schedule.position(now) == 23);
   CHECK(schedule.elapsed(now) == Approx(23.0 / 40));
   const auto again = schedule.at_batch(43);
   CHECK(again.epoch == 2);
@@ -185,7 +185,7 @@ TEST_CASE("a run that once had other epochs is where its epochs are", "[time]") 
 }
 
 TEST_CASE("shares of a run that ends early are those of the planned one", "[time]") {
-  Schedule schedule{16, 1000, 64, time("4ep")};
+  RunLength schedule{16, 1000, 64, time("4ep")};
   schedule.planned = schedule.max_duration;
   schedule.max_duration = time("20ba");
   CHECK(schedule.due(time("0.5dur"), {.batch = 32}, false));
@@ -193,7 +193,7 @@ TEST_CASE("shares of a run that ends early are those of the planned one", "[time
 }
 
 TEST_CASE("seconds count from where it was last over", "[time]") {
-  const Schedule schedule{16, 1000, 64, time("4ep")};
+  const RunLength schedule{16, 1000, 64, time("4ep")};
   Repetition repetition(time("30sec"));
   Timestamp now{.batch = 1, .seconds = 29.9};
   CHECK_FALSE(repetition.due(schedule, now, false));
@@ -207,7 +207,7 @@ TEST_CASE("seconds count from where it was last over", "[time]") {
   CHECK(repetition.due(schedule, now, false));
   CHECK_FALSE(Repetition(time("0sec")).due(schedule, now, false));
 
-  const Schedule timed{16, 1000, 64, time("100sec")};
+  const RunLength timed{16, 1000, 64, time("100sec")};
   now = {.batch = 5, .seconds = 24};
   CHECK_FALSE(Repetition(time("0.25dur")).due(timed, now, false));
   now.seconds = 25;

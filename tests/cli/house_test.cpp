@@ -212,7 +212,7 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
                                            {"data/beton/fields.cpp", 1},
                                            {"data/samples/list_file.cpp", 1},
                                            {"inference/description.cpp", 1},
-                                           {"inference/graph/json_place.cpp", 1}};
+                                           {"inference/graph/json_location.cpp", 1}};
   for (const std::string folder : {"algorithms", "analysis", "base", "cli", "composer", "data",
                                    "inference", "models", "nn", "scale"})
     for (const auto& name : files_below(folder, ".cpp")) {

@@ -77,7 +77,7 @@ class ShareLoader : public TinyLoader {
 
 class Double : public Algorithm {
  public:
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   void after_dataloader(State& state) override {
     state.batch.input = state.batch.input.to(at::kDouble);
   }
@@ -209,7 +209,7 @@ TEST_CASE("one rank's failed checkpoint ends all ranks with its message, or is r
       mine.ranks = ranks;
       try {
         Trainer(std::move(mine)).fit();
-      } catch (const PeerError& error) {
+      } catch (const LostRankError& error) {
         const std::lock_guard lock(mutex);
         errors.insert(error.what());
         throw;

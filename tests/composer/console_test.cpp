@@ -45,7 +45,7 @@ class Environment {
 };
 
 /// 90 epochs of 100 batches.
-Schedule long_schedule() {
+RunLength long_schedule() {
   return {.batches_per_epoch = 100,
           .samples_per_epoch = 12800,
           .batch_size = 128,

@@ -69,7 +69,7 @@ struct Cosine : Scheduler {
     }
   };
   explicit Cosine(Params) {}
-  double multiplier(const Timestamp&, const Schedule&, double) const override { return 1; }
+  double multiplier(const Timestamp&, const RunLength&, double) const override { return 1; }
 };
 
 struct Smoothing : Algorithm {

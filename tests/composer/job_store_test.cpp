@@ -63,7 +63,7 @@ TEST_CASE("the store of a job on one machine is reached from there alone", "[ran
 }
 
 TEST_CASE("ranks of one machine meet there, whatever its name is", "[ranks]") {
-  Place first;
+  RankEnvironment first;
   first.size = first.local_size = 2;
   first.address = "a-name-that-nobody-knows";
   first.secret = "job";
@@ -133,7 +133,7 @@ TEST_CASE("the launcher hears of the first rank's save that it advances", "[rank
                                {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                {"COMPOSER_LAUNCHER", "1"},
                                {job_secret_variable, "ours"}});
-    const SaveReports reports(place_of_process());
+    const SaveReports reports(read_rank_environment());
     write_safetensors(folder / "weights", {{"weight", at::ones({1000})}});
     const bool first = *rank == '0';
     for (int i = 0; i < (first ? 3000 : 150) && told_saved(store) < 4000; ++i)

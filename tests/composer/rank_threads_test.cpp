@@ -22,7 +22,7 @@ TEST_CASE("the threads of a rank fit its cores", "[ranks]") {
 TEST_CASE("ranks share what the quota of their container lets run", "[ranks]") {
   MachineLimits limits;
   limits.allowed_processors = 64;
-  Place alone, of_eight, bound;
+  RankEnvironment alone, of_eight, bound;
   of_eight.size = of_eight.local_size = bound.size = bound.local_size = 8;
   bound.has_own_cores = true;
   CHECK(cores_of_rank(alone, limits) == 64);

@@ -61,20 +61,20 @@ TEST_CASE("ranks sum, broadcast, gather and agree", "[ranks]") {
   });
 }
 
-TEST_CASE("only what comes of other ranks is a PeerError", "[ranks]") {
-  CHECK_THROWS_AS(with_peers([] { throw std::bad_alloc(); }), std::bad_alloc);
-  CHECK_THROWS_AS(with_peers([] { throw std::out_of_range("at"); }), std::out_of_range);
-  CHECK_THROWS_AS(with_peers([] { throw std::runtime_error("closed"); }), PeerError);
+TEST_CASE("only what comes of other ranks is a LostRankError", "[ranks]") {
+  CHECK_THROWS_AS(with_other_ranks([] { throw std::bad_alloc(); }), std::bad_alloc);
+  CHECK_THROWS_AS(with_other_ranks([] { throw std::out_of_range("at"); }), std::out_of_range);
+  CHECK_THROWS_AS(with_other_ranks([] { throw std::runtime_error("closed"); }), LostRankError);
 }
 
-TEST_CASE("a rank that ends is a PeerError for the others", "[ranks]") {
+TEST_CASE("a rank that ends is a LostRankError for the others", "[ranks]") {
   bool told = false;
   const auto run = [&] {
     in_ranks(2, [&](const Ranks& ranks) {
       if (ranks.first()) throw RunError("the disk is full");
       try {
         ranks.barrier();
-      } catch (const PeerError&) {
+      } catch (const LostRankError&) {
         told = true;
         throw;
       }

@@ -12,7 +12,7 @@ namespace {
 
 Time time(const char* text) { return Time::parse(text).value(); }
 
-Timestamp at_batch(int64_t batch, const Schedule& schedule) {
+Timestamp at_batch(int64_t batch, const RunLength& schedule) {
   Timestamp now;
   now.batch = batch;
   now.epoch = batch / schedule.batches_per_epoch;
@@ -21,13 +21,13 @@ Timestamp at_batch(int64_t batch, const Schedule& schedule) {
 }
 
 template <class P>
-double alpha(const P& params, const Schedule& schedule, int64_t batch, double ratio = 1) {
+double alpha(const P& params, const RunLength& schedule, int64_t batch, double ratio = 1) {
   return ScheduledBy<P>(params).multiplier(at_batch(batch, schedule), schedule, ratio);
 }
 
-Schedule imagenet(const char* duration) { return {625, 1280000, 2048, time(duration)}; }
-Schedule cifar(const char* duration) { return {48, 49152, 1024, time(duration)}; }
-const Schedule hundred{10, 1000, 100, time("10ep")};  // 100 batches
+RunLength imagenet(const char* duration) { return {625, 1280000, 2048, time(duration)}; }
+RunLength cifar(const char* duration) { return {48, 49152, 1024, time(duration)}; }
+const RunLength hundred{10, 1000, 100, time("10ep")};  // 100 batches
 
 CosineDecayWithWarmup cosine_after(const char* warmup) {
   CosineDecayWithWarmup params;
@@ -89,7 +89,7 @@ TEST_CASE("CIFAR's milestones with warm-up, also shortened", "[schedulers]") {
   MultiStepWithWarmup params;
   params.t_warmup = time("5ep");
   params.milestones = {time("80ep"), time("120ep")};
-  const auto check = [&](const Schedule& schedule, double ratio, int64_t first, int64_t second) {
+  const auto check = [&](const RunLength& schedule, double ratio, int64_t first, int64_t second) {
     CHECK(alpha(params, schedule, 120, ratio) == Approx(0.5));
     CHECK(alpha(params, schedule, 239, ratio) == Approx(239.0 / 240));
     CHECK(alpha(params, schedule, 240, ratio) == 1);
@@ -234,7 +234,7 @@ TEST_CASE("learning rates follow the planned length of a run that ends early", "
 }
 
 TEST_CASE("a limit in seconds is followed by shares and seconds only", "[schedulers]") {
-  const Schedule timed{10, 1000, 100, time("60sec")};
+  const RunLength timed{10, 1000, 100, time("60sec")};
   Timestamp now = at_batch(12345, timed);
   now.seconds = 30;
   CHECK(ScheduledBy(CosineDecay()).multiplier(now, timed, 1) == Approx(0.5));
@@ -262,7 +262,7 @@ TEST_CASE("a limit in seconds is followed by shares and seconds only", "[schedul
 }
 
 TEST_CASE("a time that cannot be placed is told with its parameter", "[schedulers]") {
-  const Schedule timed{10, 1000, 100, time("30sec")};
+  const RunLength timed{10, 1000, 100, time("30sec")};
   CHECK_THROWS_WITH(ScheduledBy(cosine_after("8ep")).check(timed, 1),
                     "t_warmup: 8ep cannot be placed in a run of 30sec beside times in sec or dur; "
                     "use sec or dur");

@@ -655,7 +655,7 @@ struct ThrowsAtLoss : Algorithm {
 };
 struct ThrowsTransform : Algorithm {
   SampleTransform sample_transform(const State&) override {
-    return [](const MutableImage&, const SamplePlace&) { throw std::logic_error("no such pixel"); };
+    return [](const MutableImage&, const SampleKey&) { throw std::logic_error("no such pixel"); };
   }
 };
 struct ThrowsNumber : Callback {

@@ -147,8 +147,8 @@ TEST_CASE("a file of which nothing fits is refused, strictly or not", "[weights]
 TEST_CASE("a file under a library's names and shapes is read under the model's", "[weights]") {
   const TemporaryFolder folder;
   const auto file = folder / "w.safetensors";
-  const PeerNames names{.paths = {{"fc", "head.fc"}, {"bn", "norm"}, {"bn.weight", "scale"}},
-                        .shapes = {{"fc.weight", {4, 3, 1, 1}}}};
+  const LibraryNames names{.paths = {{"fc", "head.fc"}, {"bn", "norm"}, {"bn.weight", "scale"}},
+                           .shapes = {{"fc.weight", {4, 3, 1, 1}}}};
   const Net source(4);
   const auto tensors = copies(source);
   const auto theirs = in_names_of(names, tensors);

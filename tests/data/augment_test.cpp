@@ -40,7 +40,7 @@ uint8_t blended(double factor, double value, double other) {
   return static_cast<uint8_t>(std::clamp(factor * value + (1 - factor) * other, 0.0, 255.0));
 }
 
-constexpr SamplePlace kPlace{5, 1, 7};
+constexpr SampleKey kPlace{5, 1, 7};
 
 }  // namespace
 

@@ -11,7 +11,7 @@
 #include "base/files/system_files.h"
 #include "base/text.h"
 #include "data/datasets/image_folder.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 #include "tests/data/errors.h"
 #include "tests/files.h"
 
@@ -281,9 +281,9 @@ TEST_CASE("the list of class folders is kept, until one of them changes", "[data
   /// Once the folders' times are old enough to be trusted.
   const auto is_kept = [&] {
     for (int i = 0; i < 1000; ++i) {
-      const auto before = place_stamp_of(file.string());
+      const auto before = file_stamp_of(file.string());
       CHECK(open() == expected_of(folder.path()));
-      if (place_stamp_of(file.string()) == before) return true;
+      if (file_stamp_of(file.string()) == before) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     return false;

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"
-#include "data/index/index_place.h"
+#include "data/index/index_location.h"
 #include "tests/data/index_bytes.h"
 #include "tests/data/make_jpeg.h"
 #include "tests/data/plain_batch.h"

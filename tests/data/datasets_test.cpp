@@ -349,17 +349,17 @@ TEST_CASE("sets say which file or folder has their samples", "[data]") {
   Cifar10Dataset::Params cifar;
   MnistDataset::Params mnist;
   ImagenetDataset::Params imagenet;
-  CHECK(Cifar10Dataset(cifar).place().path.empty());
-  CHECK(MnistDataset(mnist).place().path.empty());
+  CHECK(Cifar10Dataset(cifar).location().path.empty());
+  CHECK(MnistDataset(mnist).location().path.empty());
   imagenet.use_synthetic = true;
-  CHECK(ImagenetDataset(imagenet).place().path.empty());
+  CHECK(ImagenetDataset(imagenet).location().path.empty());
   imagenet.use_synthetic = false;
   cifar.ffcv = mnist.ffcv = imagenet.ffcv = ffcv;
   cifar.rows = "0-9";
-  CHECK(Cifar10Dataset(cifar).place().path == "/d/x.beton");
-  CHECK(Cifar10Dataset(cifar).place().rows == "0-9");
-  CHECK(MnistDataset(mnist).place().path == "/d/x.beton");
-  CHECK(ImagenetDataset(imagenet).place().path == "/d/x.beton");
+  CHECK(Cifar10Dataset(cifar).location().path == "/d/x.beton");
+  CHECK(Cifar10Dataset(cifar).location().rows == "0-9");
+  CHECK(MnistDataset(mnist).location().path == "/d/x.beton");
+  CHECK(ImagenetDataset(imagenet).location().path == "/d/x.beton");
 
   const TemporaryFolder folder;
   fs::create_directories(folder / "parts/train/a");
@@ -367,7 +367,7 @@ TEST_CASE("sets say which file or folder has their samples", "[data]") {
   fs::create_directories(folder / "flat/a");
   for (const bool is_train : {true, false}) {
     const auto place = [&](const char* name) {
-      return ImageFolderDataset(folder_at(folder / name, is_train)).place().path;
+      return ImageFolderDataset(folder_at(folder / name, is_train)).location().path;
     };
     CHECK(place("flat") == folder / "flat");
     CHECK(place("parts") == folder / (is_train ? "parts/train" : "parts/val"));

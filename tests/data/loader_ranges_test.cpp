@@ -21,7 +21,7 @@ Timer::Totals ranges_of(int64_t num_workers, ElementType output) {
     const auto loader = make_image_loader(
         std::make_shared<FakePixels>(pictures(40)),
         {.transform = {.kind = Transform::Kind::random_resized_crop, .size = {32, 32}},
-         .augmentations = {[](const MutableImage&, const SamplePlace&) {}},
+         .augmentations = {[](const MutableImage&, const SampleKey&) {}},
          .normalization = {{0, 0, 0}, {1, 1, 1}},
          .training = true,
          .output = output},

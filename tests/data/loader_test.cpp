@@ -300,19 +300,19 @@ TEST_CASE("a transform that throws ends the run whatever bad samples do", "[data
   for (const int64_t workers : {0, 2}) {
     const auto loader = make({.workers = workers,
                               .on_bad_sample = OnBadSample::skip,
-                              .augmentations = {[](const MutableImage&, const SamplePlace& place) {
+                              .augmentations = {[](const MutableImage&, const SampleKey& place) {
                                 if (place.sample == 50) throw RunError("mine");
                               }}});
     CHECK_THROWS_WITH(rest_of_epoch(*loader), "mine");
     const auto odd =
         make({.workers = workers,
-              .augmentations = {[](const MutableImage&, const SamplePlace&) { throw 5; }}});
+              .augmentations = {[](const MutableImage&, const SampleKey&) { throw 5; }}});
     CHECK_THROWS_AS(odd->next(), int);
   }
 }
 
 TEST_CASE("a user's transform sees each image once, in place", "[data]") {
-  const auto white = [](const MutableImage& image, const SamplePlace& place) {
+  const auto white = [](const MutableImage& image, const SampleKey& place) {
     const auto bytes = image.height * image.width * image.channels;
     std::fill(image.pixels, image.pixels + bytes, static_cast<uint8_t>(place.sample));
   };
@@ -524,7 +524,7 @@ TEST_CASE("what the loader's threads do is seen as named ranges", "[data]") {
           std::make_shared<CountingSource>(24),
           {.transform = {.kind = Transform::Kind::random_resized_crop, .size = {32, 32}},
            .augmentations = augmented ? std::vector<SampleTransform>(
-                                            2, [](const MutableImage&, const SamplePlace&) {})
+                                            2, [](const MutableImage&, const SampleKey&) {})
                                       : std::vector<SampleTransform>{},
            .normalization = {{0, 0, 0}, {1, 1, 1}},
            .training = false,

@@ -17,7 +17,7 @@
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/loading/ranges_ahead.h"
-#include "data/loading/sample_walk.h"
+#include "data/loading/sample_cursor.h"
 #include "nn/network/batch.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/eventually.h"
@@ -551,7 +551,7 @@ TEST_CASE("the walk ahead knows the samples of every rank's batches, and skips w
   const auto source = folder.source();
   const Sampler sampler(*source, {.kind = OrderKind::random, .subset = {}, .seed = 3});
   const LoaderOptions options{.batch_size = 10, .rank = 1, .world_size = 3};
-  SampleWalk walk(sampler, options, 3, /*all_epochs=*/false);
+  SampleCursor walk(sampler, options, 3, /*all_epochs=*/false);
   const int64_t begin = walk.restart(4, 1);
   const auto fourth = sampler.epoch(4), fifth = sampler.epoch(5);
   std::vector<int64_t> expected;  // of batches of 10, 10 and 3: 3, 3 and 1 at 3, 13 and 21

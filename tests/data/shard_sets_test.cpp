@@ -257,7 +257,7 @@ TEST_CASE("sets of shards and lists say which file or folder has their samples",
   const Sets sets;
   const auto places = [&](const auto& change) {
     std::vector<std::string> all;
-    for (const auto& set : sets.all(change)) all.push_back(set->place().path);
+    for (const auto& set : sets.all(change)) all.push_back(set->location().path);
     return all;
   };
   CHECK(places([](auto& params) { params.is_train = false; }) ==
@@ -268,7 +268,7 @@ TEST_CASE("sets of shards and lists say which file or folder has their samples",
         }) == std::vector<std::string>(4, "/d/x"));
   WebDatasetParams tar;
   tar.datadir = sets / "tar", tar.shards = "s-{0..1}.tar";
-  CHECK(WebDataset(tar).place().path == sets / "tar/s-{0..1}.tar");
+  CHECK(WebDataset(tar).location().path == sets / "tar/s-{0..1}.tar");
 }
 
 TEST_CASE("names of classes come from the list that is said to have them", "[data]") {

@@ -33,7 +33,7 @@ Image numbered(int64_t height, int64_t width) {
 }
 
 std::vector<uint8_t> applied(const Transform& t, const Image& image, ImageSize size,
-                             SamplePlace place = {}) {
+                             SampleKey place = {}) {
   const auto bytes = static_cast<size_t>(image.height * image.width * image.channels);
   std::vector<uint8_t> out(static_cast<size_t>(size.height * size.width * image.channels), 77);
   const StoredImage stored{.bytes = {image.pixels.data(), bytes},

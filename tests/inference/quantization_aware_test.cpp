@@ -6,7 +6,7 @@
 #include "inference/fold.h"
 #include "inference/quantization/codes.h"
 #include "inference/quantization/pass.h"
-#include "inference/quantization/places.h"
+#include "inference/quantization/points.h"
 #include "networks.h"
 #include "tests/algorithms/tiny_model.h"
 

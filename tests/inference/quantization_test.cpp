@@ -11,7 +11,7 @@
 #include "inference/quantization/bias_correction.h"
 #include "inference/quantization/calibration.h"
 #include "inference/quantization/fewest_kept.h"
-#include "inference/quantization/places.h"
+#include "inference/quantization/points.h"
 #include "networks.h"
 #include "tests/temporary_folder.h"
 

@@ -42,7 +42,7 @@ class InDouble : public Algorithm {
  public:
   explicit InDouble(std::vector<Batch>* seen = nullptr) : seen_(seen) {}
 
-  std::string against_divided_weights() const override { return {}; }
+  std::string prevents_sharding() const override { return {}; }
   /// After surgery, before all that sees a batch.
   Order order(Event event) const override {
     return event == Event::init ? Order::last : Order::first;

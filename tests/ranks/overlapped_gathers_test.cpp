@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "nn/distributed/process_group.h"
-#include "nn/network/divided_weights.h"
 #include "nn/network/layers.h"
+#include "nn/network/sharded_parameters.h"
 
 namespace composer::overlapped_gathers_test {
 
@@ -137,7 +137,8 @@ std::vector<std::pair<at::Tensor, int64_t>> owners_of(const Model& model) {
 TEST_CASE("the next unit's weights are gathered while a unit computes", "[ranks]") {
   Log log;
   const auto model = std::make_shared<LoggedModel>(log);
-  DividedWeights weights(model, owners_of(*model), Ranks(std::make_shared<LoggedRanks>(log)), {});
+  ShardedParameters weights(model, owners_of(*model), Ranks(std::make_shared<LoggedRanks>(log)),
+                            {});
   const auto forward = [&] {
     log.clear();
     weights.begin_pass();

@@ -66,14 +66,14 @@ TEST_CASE("credentials of ~/.aws", "[remote]") {
              "[profile only]\naws_access_key_id=three\naws_secret_access_key=hidden\n"
              "[profile sso]\nsso_session = x\n");
   CHECK(CredentialSource().current().key_id == "one");
-  CHECK(s3_place() == S3Place{"", "eu-west-1"});
+  CHECK(s3_endpoint() == S3Endpoint{"", "eu-west-1"});
   environment.set("AWS_PROFILE", "work");
   const Credentials work = CredentialSource().current();
   CHECK(work.key_id == "two");
   CHECK(work.secret == "hid=den");
   CHECK(work.token == "t");
   CHECK_THAT(work.source, Contains("profile work"));
-  CHECK(s3_place() == S3Place{"https://store.example.org", "eu-west-2"});
+  CHECK(s3_endpoint() == S3Endpoint{"https://store.example.org", "eu-west-2"});
   environment.set("AWS_PROFILE", "only");
   CHECK(CredentialSource().current().key_id == "three");
   const auto refused = [&](const std::string& profile) {

@@ -117,7 +117,7 @@ TEST_CASE("a store that checks signatures", "[remote][peer]") {
   environment.set("AWS_ACCESS_KEY_ID", moto.key_id);
   environment.set("AWS_SECRET_ACCESS_KEY", moto.secret);
   CredentialSource credentials;
-  const S3Place place{moto.url, "us-east-1"};
+  const S3Endpoint place{moto.url, "us-east-1"};
   S3Store store("bucket", place, credentials);
 
   std::string large((33 << 20) + 77, 'x');

@@ -17,8 +17,8 @@
 #include "base/remote/cache_folder.h"
 #include "base/remote/leaving.h"
 #include "base/remote/listing.h"
-#include "base/remote/pending_room.h"
 #include "base/remote/remote_error.h"
+#include "base/remote/reservation.h"
 #include "base/remote/shared_disk.h"
 #include "tests/base/largest_file.h"
 #include "tests/remote/fake_store.h"
@@ -764,10 +764,10 @@ TEST_CASE("processes together keep the limit", "[cache]") {
 TEST_CASE("what a process that was killed was about to add does not count", "[cache]") {
   TemporaryFolder disk;
   const auto file = disk / "pending";
-  PendingRoom own(file);
+  Reservation own(file);
   const Shared shared;
   const pid_t child = in_a_process([&] {
-    PendingRoom room(file);
+    Reservation room(file);
     room.add(1000);
     shared.numbers[0] = 1;
     ::pause();
@@ -780,7 +780,7 @@ TEST_CASE("what a process that was killed was about to add does not count", "[ca
   ::kill(child, SIGKILL);
   status_of(child);
   CHECK(own.others().processes == 0);
-  PendingRoom next(file);  // where the other was
+  Reservation next(file);  // where the other was
   CHECK(next.others().bytes == 7);
   CHECK(own.others().bytes == 0);
 }

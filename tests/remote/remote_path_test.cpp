@@ -34,7 +34,7 @@ TEST_CASE("which paths are remote", "[remote]") {
 TEST_CASE("the parts of remote paths", "[remote]") {
   const RemotePath s3("s3://my-bucket/a folder/50%?#.beton");
   CHECK(s3.scheme() == RemotePath::Scheme::s3);
-  CHECK(s3.place() == "my-bucket");
+  CHECK(s3.host() == "my-bucket");
   CHECK(s3.key() == "a folder/50%?#.beton");
   CHECK(s3.name() == "50%?#.beton");
   CHECK_FALSE(s3.is_folder());
@@ -45,14 +45,14 @@ TEST_CASE("the parts of remote paths", "[remote]") {
 
   const RemotePath web("https://me:secret@Example.org:8443/a b/c%20d.pt?X-Amz-Signature=12");
   CHECK(web.scheme() == RemotePath::Scheme::https);
-  CHECK(web.place() == "example.org:8443");
+  CHECK(web.host() == "example.org:8443");
   CHECK(web.userinfo() == "me:secret");
   CHECK(web.key() == "a%20b/c%20d.pt?X-Amz-Signature=12");
   CHECK(web.name() == "c d.pt");
   CHECK(web.text() == "https://example.org:8443/a%20b/c%20d.pt");
   CHECK(RemotePath("https://host/up%2F..").name() == "up%2F..");
   CHECK((RemotePath("https://host/dir?key=1") / "a b%").key() == "dir/a%20b%25?key=1");
-  CHECK(RemotePath("http://[::1]:80/x").place() == "[::1]:80");
+  CHECK(RemotePath("http://[::1]:80/x").host() == "[::1]:80");
   CHECK(RemotePath("https://host?list").key() == "?list");
   CHECK(RemotePath("https://host?list").is_folder());
 }

@@ -524,20 +524,20 @@ TEST_CASE("many threads read through one store", "[remote]") {
 
 TEST_CASE("where buckets are", "[remote]") {
   AwsEnvironment environment;
-  CHECK(s3_place() == S3Place{"", ""});
+  CHECK(s3_endpoint() == S3Endpoint{"", ""});
   environment.set("AWS_DEFAULT_REGION", "eu-west-1");
   environment.set("AWS_ENDPOINT_URL", "https://store.example.org:9000/");
-  CHECK(s3_place() == S3Place{"https://store.example.org:9000", "eu-west-1"});
+  CHECK(s3_endpoint() == S3Endpoint{"https://store.example.org:9000", "eu-west-1"});
   environment.set("AWS_REGION", "eu-west-2");
   environment.set("AWS_ENDPOINT_URL_S3", "https://s3.example.org");
-  CHECK(s3_place() == S3Place{"https://s3.example.org", "eu-west-2"});
+  CHECK(s3_endpoint() == S3Endpoint{"https://s3.example.org", "eu-west-2"});
   set_remote_options({.endpoint_url = "http://127.0.0.1:1", .region = "eu-west-3"});
-  CHECK(s3_place() == S3Place{"http://127.0.0.1:1", "eu-west-3"});
+  CHECK(s3_endpoint() == S3Endpoint{"http://127.0.0.1:1", "eu-west-3"});
   set_remote_options({.endpoint_url = "store.example.org"});
-  CHECK_THAT(message_of<UserError>([] { s3_place(); }),
+  CHECK_THAT(message_of<UserError>([] { s3_endpoint(); }),
              Contains("remote.endpoint_url: https://host[:port] is right"));
   set_remote_options({.region = "Frankfurt am Main"});
-  CHECK_THAT(message_of<UserError>([] { s3_place(); }), Contains("one is us-east-1"));
+  CHECK_THAT(message_of<UserError>([] { s3_endpoint(); }), Contains("one is us-east-1"));
 }
 
 TEST_CASE("a request that nobody waits for any more is left", "[remote]") {

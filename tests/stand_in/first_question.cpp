@@ -20,7 +20,7 @@ int main(int, char** words) {
   if (words[1] == std::string_view("neither")) return 0;
   questions.at(words[1])();
   try {
-    std::cout << composer::resolve_device("gpu", composer::place_of_process()).str() << '\n';
+    std::cout << composer::resolve_device("gpu", composer::read_rank_environment()).str() << '\n';
   } catch (const composer::UserError& error) {
     std::cout << error.what() << '\n';
   }

@@ -1,0 +1,561 @@
+#include "nn/network/sharded_parameters.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <set>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "nn/distributed/process_group.h"
+#include "nn/network/bf16_copy.h"
+#include "nn/network/gradient_sync.h"
+
+namespace composer {
+namespace {
+
+using Work = c10::intrusive_ptr<c10d::Work>;
+
+constexpr int64_t row_alignment = 64;  ///< bytes, of parameters in one row
+
+/// StorageImpl can be told to throw where it is read, in words of one's own, but not to stop. An
+/// explicit instantiation may name the private flag.
+template <bool c10::StorageImpl::*flag>
+struct ReadFlag {
+  friend bool& throws_when_read(c10::StorageImpl& storage) { return storage.*flag; }
+};
+bool& throws_when_read(c10::StorageImpl& storage);
+template struct ReadFlag<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
+
+/// Has the memory of `parameter`, alone in its storage, be that of `row` from element `begin` on.
+void place(const at::Tensor& parameter, const at::Tensor& row, int64_t begin) {
+  auto* const keeper = new at::Tensor(row);
+  auto* const data = static_cast<std::byte*>(row.mutable_data_ptr()) +
+                     begin * static_cast<int64_t>(row.element_size());
+  auto* const storage = parameter.storage().unsafeGetStorageImpl();
+  throws_when_read(*storage) = false;
+  storage->set_data_ptr_noswap(
+      {data, keeper, [](void* kept) { delete static_cast<at::Tensor*>(kept); }, row.device()});
+  storage->set_nbytes(parameter.nbytes());
+}
+
+/// Leaves it no memory, and an error for who would read it.
+void vacate(const at::Tensor& parameter) {
+  auto* const storage = parameter.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap({nullptr, parameter.device()});
+  storage->set_nbytes(size_t{0});
+  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "parallelism: fsdp: a weight of another rank is not there while its layer does not run; see "
+      "ShardedParameters::is_own");
+}
+
+/// What stands in `row` from element `begin` on for a tensor of the sizes and strides of
+/// `parameter`.
+at::Tensor view_of(const at::Tensor& row, int64_t begin, const at::Tensor& parameter) {
+  return row.as_strided(parameter.sizes(), parameter.strides(), begin);
+}
+
+bool holds_residual_blocks(Block& block) {
+  return std::ranges::any_of(placed_layers(block), [](const PlacedLayer& placed) {
+    return dynamic_cast<ResidualBlock*>(placed.layer) != nullptr;
+  });
+}
+
+/// Whether a block's own slots are units.
+bool is_entered(Block& block) {
+  return dynamic_cast<ResidualBlock*>(&block) == nullptr &&
+         (dynamic_cast<Sequential*>(&block) != nullptr || holds_residual_blocks(block));
+}
+
+void add_units(Block& block, const std::string& prefix, std::vector<PlacedLayer>& units) {
+  for (Slot& slot : block.slots()) {
+    auto* const inner = dynamic_cast<Block*>(slot.layer().get());
+    if (inner != nullptr && is_entered(*inner))
+      add_units(*inner, prefix + slot.name() + ".", units);
+    else if (!slot.layer()->parameters().empty())
+      units.push_back({prefix + slot.name(), slot.layer().get(), slot.next(), &slot});
+  }
+}
+
+}  // namespace
+
+std::vector<PlacedLayer> weight_units(Block& network) {
+  std::vector<PlacedLayer> units;
+  add_units(network, "", units);
+  return units;
+}
+
+/// Asynchronous ones, in the order in which they are begun.
+class ShardedParameters::Collectives {
+ public:
+  explicit Collectives(const Ranks& ranks)
+      : communicator_(std::dynamic_pointer_cast<ProcessGroupCommunicator>(ranks.communicator())) {}
+
+  Work broadcast(const at::Tensor& tensor, int64_t from) const {
+    c10d::BroadcastOptions options;
+    options.rootRank = from;
+    std::vector<at::Tensor> one{tensor};
+    Work work;
+    with_other_ranks([&] { work = communicator_->group()->broadcast(one, options); });
+    return work;
+  }
+
+  /// Only `to` has the sum afterwards; the others' tensors hold anything.
+  Work sum(const at::Tensor& tensor, int64_t to) const {
+    c10d::ReduceOptions options;
+    options.rootRank = to;
+    std::vector<at::Tensor> one{tensor};
+    Work work;
+    with_other_ranks([&] { work = communicator_->group()->reduce(one, options); });
+    return work;
+  }
+
+  void wait(Work& work) const {
+    const double begin = steady_seconds();
+    with_other_ranks([&] { work->wait(); });
+    communicator_->add_wait(steady_seconds() - begin);
+    work.reset();
+  }
+
+ private:
+  std::shared_ptr<ProcessGroupCommunicator> communicator_;
+};
+
+/// What one rank owns of a unit in one type, in one row of memory.
+struct ShardedParameters::Piece {
+  int64_t owner = 0;
+  bool own = false;
+  std::vector<at::Tensor> parameters;
+  std::vector<int64_t> begins;  ///< of the parameters in a row
+  int64_t size = 0;             ///< elements of a row
+
+  at::Tensor kept;       ///< the owner's; of a resident everyone's
+  at::Tensor gathered;   ///< while it is in use, where that is not `kept`
+  at::Tensor arriving;   ///< in the type it is sent in
+  Work gathering;        ///< null: nothing is under way
+  at::Tensor gradients;  ///< of this backward pass, in the type they are sent in
+  Work summing;
+  at::Tensor sum;             ///< of the owner: what came since its gradients were handed over
+  std::vector<bool> arrived;  ///< whose gradient this rank had in this backward pass
+
+  void add(const at::Tensor& parameter) {
+    begins.push_back(size);
+    parameters.push_back(parameter);
+    const auto step = row_alignment / static_cast<int64_t>(parameter.element_size());
+    size += (parameter.numel() + step - 1) / step * step;
+  }
+
+  at::ScalarType type() const { return parameters[0].scalar_type(); }
+  at::TensorOptions options() const {
+    return at::TensorOptions(parameters[0].device()).dtype(type());
+  }
+  /// float: as they are.
+  at::ScalarType gathered_in(at::ScalarType wanted) const {
+    return type() == at::kFloat ? wanted : type();
+  }
+  at::ScalarType sent_in(at::ScalarType wanted) const {
+    return wanted == at::kFloat ? type() : wanted;
+  }
+
+  void place_on(const at::Tensor& row) const {
+    for (size_t i = 0; i < parameters.size(); ++i) place(parameters[i], row, begins[i]);
+  }
+
+  void keep() {
+    kept = at::empty({size}, options());
+    for (size_t i = 0; i < parameters.size(); ++i)
+      view_of(kept, begins[i], parameters[i]).copy_(parameters[i]);
+    place_on(kept);
+  }
+
+  void vacate_all() const {
+    for (const auto& parameter : parameters) vacate(parameter);
+  }
+
+  bool is_trained() const { return std::ranges::any_of(parameters, &at::Tensor::requires_grad); }
+
+  /// Whether a gradient is there that is in no row yet.
+  bool has_gradients() const {
+    return std::ranges::any_of(parameters,
+                               [](const at::Tensor& one) { return one.grad().defined(); });
+  }
+};
+
+/// Layers whose weights come and go together.
+struct ShardedParameters::Unit final : LayerWeights {
+  enum class Place { away, coming, here };
+
+  explicit Unit(ShardedParameters& all) : all(all) {}
+  void fetch() override { all.enter(*this); }
+  at::Tensor release(const at::Tensor& input, at::Tensor output) override {
+    return all.leave(*this, input, std::move(output));
+  }
+
+  void add(const at::Tensor& parameter, int64_t owner, bool own) {
+    const auto same = [&](const Piece& piece) {
+      return piece.owner == owner && piece.parameters[0].scalar_type() == parameter.scalar_type();
+    };
+    auto piece = std::ranges::find_if(pieces, same);
+    if (piece == pieces.end()) {
+      piece = pieces.emplace(pieces.end());
+      piece->owner = owner, piece->own = own;
+    }
+    piece->add(parameter);
+  }
+
+  ShardedParameters& all;
+  std::vector<std::shared_ptr<Layer>> layers;
+  std::vector<Piece> pieces;
+  std::vector<ShadowedWeight> shadows;
+  Place place = Place::away;
+  Unit* next = nullptr;       ///< that came after it in the last forward pass
+  Unit* next_back = nullptr;  ///< that came after it in the last backward pass
+  bool closed = false;        ///< its gradients of this backward pass are being summed
+  bool recomputed = false;    ///< it ran again in this backward pass, as part of a larger layer
+};
+
+ShardedParameters::ShardedParameters(std::shared_ptr<Model> model,
+                                     const std::vector<std::pair<at::Tensor, int64_t>>& parameters,
+                                     Ranks ranks, const ShardingOptions& options)
+    : model_(std::move(model)),
+      ranks_(std::move(ranks)),
+      options_(options),
+      collectives_(std::make_unique<Collectives>(ranks_)),
+      residents_(std::make_unique<Unit>(*this)) {
+  const at::NoGradGuard no_grad;
+  make_units();
+  take_over(parameters);
+}
+
+ShardedParameters::~ShardedParameters() {
+  // Another one may have divided the same model since.
+  for (auto* slot : slots_)
+    if (std::ranges::find(units_, slot->weights(), [](const auto& unit) {
+          return static_cast<LayerWeights*>(unit.get());
+        }) != units_.end())
+      slot->weights_from(nullptr);
+}
+
+/// A layer in several slots is one unit.
+void ShardedParameters::make_units() {
+  for (const auto& placed : weight_units(*model_)) {
+    if (std::ranges::find(slots_, placed.slot) != slots_.end()) continue;
+    auto unit = std::ranges::find_if(
+        units_, [&](const auto& known) { return known->layers[0].get() == placed.layer; });
+    if (unit == units_.end()) {
+      unit = units_.insert(units_.end(), std::make_unique<Unit>(*this));
+      (*unit)->layers.push_back(placed.slot->layer());
+    }
+    placed.slot->weights_from(unit->get());
+    slots_.push_back(placed.slot);
+  }
+}
+
+void ShardedParameters::take_over(const std::vector<std::pair<at::Tensor, int64_t>>& parameters) {
+  std::map<const at::TensorImpl*, std::set<Unit*>> users;
+  for (const auto& unit : units_)
+    for (const auto& parameter : unit->layers[0]->parameters())
+      users[parameter.unsafeGetTensorImpl()].insert(unit.get());
+  std::set<const c10::StorageImpl*> storages;
+  for (auto [parameter, owner] : parameters) {
+    // Rows hold parameters from end to end, each alone in its storage.
+    const bool plain = parameter.is_non_overlapping_and_dense() &&
+                       parameter.storage_offset() == 0 &&
+                       parameter.storage().nbytes() == parameter.nbytes();
+    if (!plain || !storages.insert(parameter.storage().unsafeGetStorageImpl()).second)
+      parameter.set_data(parameter.is_non_overlapping_and_dense()
+                             ? parameter.detach().clone(at::MemoryFormat::Preserve)
+                             : parameter.detach().clone(at::MemoryFormat::Contiguous));
+    owners_[parameter.unsafeGetTensorImpl()] = owner;
+    const auto& in_units = users[parameter.unsafeGetTensorImpl()];
+    Unit& unit = in_units.size() == 1 ? **in_units.begin() : *residents_;
+    unit.add(parameter, owner, owner == ranks_.rank());
+  }
+  for (auto& piece : residents_->pieces) piece.keep();
+  for (const auto& unit : units_) {
+    for (auto& piece : unit->pieces) piece.own ? piece.keep() : piece.vacate_all();
+    const auto look_at = [&](const torch::nn::Module& module) {
+      if (const auto* const layer = dynamic_cast<const HasShadows*>(&module))
+        for (const auto& shadowed : layer->shadowed_weights())
+          if (shadowed.weight.defined()) unit->shadows.push_back(shadowed);
+    };
+    for (const auto& module : unit->layers[0]->modules()) look_at(*module);
+    for (const auto& [weight, shadow] : unit->shadows) shadow->release();
+  }
+}
+
+std::optional<int64_t> ShardedParameters::owner(const at::Tensor& parameter) const {
+  const auto found = owners_.find(parameter.unsafeGetTensorImpl());
+  return found == owners_.end() ? std::nullopt : std::optional(found->second);
+}
+
+template <class F>
+void ShardedParameters::each_piece(const F& work) {
+  for (const auto& unit : units_)
+    for (auto& piece : unit->pieces) work(piece);
+  for (auto& piece : residents_->pieces) work(piece);
+}
+
+void ShardedParameters::begin_gather(Unit& unit) {
+  if (unit.place != Unit::Place::away) return;
+  RECORD_USER_SCOPE("gather weights");
+  for (auto& piece : unit.pieces) {
+    const auto type = piece.gathered_in(options_.gathered);
+    piece.arriving =
+        piece.own ? piece.kept.to(type) : at::empty({piece.size}, piece.options().dtype(type));
+    piece.gathering = collectives_->broadcast(piece.arriving, piece.owner);
+  }
+  unit.place = Unit::Place::coming;
+}
+
+void ShardedParameters::end_gather(Unit& unit) {
+  if (unit.place != Unit::Place::coming) return;
+  RECORD_USER_SCOPE("wait for weights");
+  for (auto& piece : unit.pieces) {
+    collectives_->wait(piece.gathering);
+    const auto arrived = std::exchange(piece.arriving, {});
+    if (piece.own && arrived.is_same(piece.kept)) continue;
+    piece.gathered = arrived.to(piece.type());
+    piece.place_on(piece.gathered);
+  }
+  unit.place = Unit::Place::here;
+}
+
+void ShardedParameters::gather(Unit& unit) {
+  begin_gather(unit);
+  end_gather(unit);
+}
+
+void ShardedParameters::free(Unit& unit) {
+  end_gather(unit);
+  if (unit.place == Unit::Place::away) return;
+  for (auto& piece : unit.pieces) {
+    if (!piece.own)
+      piece.vacate_all();
+    else if (piece.gathered.defined())
+      piece.place_on(piece.kept);
+    piece.gathered.reset();
+  }
+  for (const auto& [weight, shadow] : unit.shadows) shadow->release();
+  unit.place = Unit::Place::away;
+}
+
+void ShardedParameters::send_residents() {
+  written_ = false;
+  const auto send = [&](Unit& unit) {
+    for (auto& piece : unit.pieces)
+      piece.gathering = collectives_->broadcast(piece.kept, piece.owner);
+    for (auto& piece : unit.pieces) {
+      collectives_->wait(piece.gathering);
+      if (piece.own) continue;
+      for (const auto& parameter : piece.parameters)
+        parameter.unsafeGetTensorImpl()->bump_version();
+    }
+  };
+  send(*residents_);
+  if (!whole_) return;
+  for (const auto& unit : units_) send(*unit);
+}
+
+void ShardedParameters::begin_pass() {
+  const bool records = at::GradMode::is_enabled();
+  const at::NoGradGuard no_grad;
+  last_entered_ = nullptr;
+  in_backward_ = false;
+  for (const auto& unit : units_) free(*unit);  // where no backward pass followed
+  // Around evaluations algorithms may write weights without a word.
+  const bool turned = std::exchange(recorded_, records) != records;
+  if (written_ || (turned && !whole_)) send_residents();
+}
+
+void ShardedParameters::end_pass() {
+  if (last_entered_ != nullptr) last_entered_->next = nullptr;
+  for (const auto& unit : units_)
+    if (unit->place == Unit::Place::coming) free(*unit);  // another unit came than the last time
+  ++passes_;
+}
+
+void ShardedParameters::enter(Unit& unit) {
+  if (whole_) return;
+  const at::NoGradGuard no_grad;
+  if (!in_backward_) {
+    if (last_entered_ != nullptr && last_entered_ != &unit) last_entered_->next = &unit;
+    last_entered_ = &unit;
+  }
+  if (in_backward_) {
+    if (open_ != nullptr) close(*std::exchange(open_, nullptr));
+    sum_waiting();
+    unit.recomputed = true;
+  }
+  gather(unit);
+  const bool wanted = unit.next != nullptr && !(in_backward_ && unit.next->closed);
+  if (wanted) begin_gather(*unit.next);
+}
+
+at::Tensor ShardedParameters::leave(Unit& unit, const at::Tensor& input, at::Tensor output) {
+  if (whole_) return output;
+  const bool recorded = at::GradMode::is_enabled() && output.requires_grad();
+  // Hooks of two units on one tensor would come in the wrong order.
+  if (recorded && output.is_same(input)) output = output.view_as(output);
+  if (recorded) output.register_hook([this, &unit](const at::TensorBase&) { open(unit); });
+  // The backward pass begins with the unit that ends the forward pass.
+  const bool ends_pass = passes_ > 0 && unit.next == nullptr && !in_backward_;
+  if (!recorded || !ends_pass) free(unit);
+  return output;
+}
+
+void ShardedParameters::begin_update() {
+  summing_.clear(), waiting_.clear();
+  each_piece([](Piece& piece) {
+    piece.summing.reset();
+    piece.gradients.reset(), piece.sum.reset();
+  });
+}
+
+void ShardedParameters::before_backward() {
+  in_backward_ = true;
+  open_ = nullptr;
+  for (const auto& unit : units_) unit->closed = unit->recomputed = false;
+  each_piece([](Piece& piece) { piece.arrived.assign(piece.parameters.size(), false); });
+}
+
+void ShardedParameters::open(Unit& unit) {
+  if (whole_ || !in_backward_) return;
+  const at::NoGradGuard no_grad;
+  if (open_ != nullptr && open_ != &unit) {
+    open_->next_back = &unit;
+    close(*open_);
+  }
+  open_ = &unit;
+  if (!unit.recomputed) sum_waiting();
+  gather(unit);
+  for (const auto& [weight, shadow] : unit.shadows) shadow->restore(weight);
+  if (unit.next_back != nullptr) begin_gather(*unit.next_back);
+}
+
+void ShardedParameters::close(Unit& unit) {
+  unit.recomputed ? waiting_.push_back(&unit) : sum_gradients(unit);
+  free(unit);
+}
+
+void ShardedParameters::sum_gradients(Unit& unit) {
+  end_sums();
+  for (auto& piece : unit.pieces) begin_sum(piece);
+  unit.closed = true;
+}
+
+void ShardedParameters::sum_waiting() {
+  for (Unit* const unit : waiting_) sum_gradients(*unit);
+  waiting_.clear();
+}
+
+void ShardedParameters::begin_sum(Piece& piece) {
+  if (!piece.is_trained()) return;
+  RECORD_USER_SCOPE("gradient sum");
+  const auto count = static_cast<int64_t>(piece.parameters.size());
+  // With find_unused the row ends with how many ranks have each gradient.
+  auto row = at::zeros({piece.size + (options_.find_unused ? count : 0)}, piece.options());
+  for (int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<size_t>(i);
+    const at::Tensor& parameter = piece.parameters[index];
+    if (!parameter.grad().defined()) continue;
+    view_of(row, piece.begins[index], parameter).copy_(parameter.grad());
+    if (options_.find_unused) row[piece.size + i].fill_(1);
+    parameter.mutable_grad().reset();
+    piece.arrived[index] = true;
+  }
+  piece.gradients = row.to(piece.sent_in(options_.sent));
+  piece.summing = collectives_->sum(piece.gradients, piece.owner);
+  sent_bytes_ += static_cast<int64_t>(piece.gradients.nbytes());
+  summing_.push_back(&piece);
+}
+
+void ShardedParameters::end_sums() {
+  for (Piece* const piece : summing_) {
+    collectives_->wait(piece->summing);
+    const auto sum = std::exchange(piece->gradients, {});
+    if (!piece->own) continue;
+    const auto row = sum.to(piece->type());
+    piece->sum = piece->sum.defined() ? piece->sum.add_(row) : row;
+  }
+  summing_.clear();
+}
+
+void ShardedParameters::after_backward(bool last) {
+  const at::NoGradGuard no_grad;
+  if (open_ != nullptr) {
+    open_->next_back = nullptr;
+    close(*open_);
+  }
+  open_ = nullptr;
+  sum_waiting();
+  const auto is_late = [](const Unit& unit) {
+    return !unit.closed || std::ranges::any_of(unit.pieces, &Piece::has_gradients);
+  };
+  for (const auto& unit : units_)
+    if (is_late(*unit)) sum_gradients(*unit);
+  sum_gradients(*residents_);
+  end_sums();
+  for (const auto& unit : units_) free(*unit);
+  in_backward_ = false;
+  if (!options_.find_unused) check_arrived();
+  if (!last) return;
+  each_piece([&](Piece& piece) { hand_over(piece); });
+  written_ = true;  // by the update that follows
+}
+
+void ShardedParameters::check_arrived() const {
+  const auto check = [](const Unit& unit) {
+    for (const auto& piece : unit.pieces)
+      for (size_t i = 0; i < piece.parameters.size(); ++i)
+        if (piece.parameters[i].requires_grad() && !piece.arrived[i]) throw took_no_part();
+  };
+  for (const auto& unit : units_) check(*unit);
+  check(*residents_);
+}
+
+void ShardedParameters::hand_over(Piece& piece) {
+  if (!piece.sum.defined()) return;
+  const auto sum = std::exchange(piece.sum, {});
+  const auto counts = options_.find_unused ? sum.slice(0, piece.size).cpu() : at::Tensor();
+  for (size_t i = 0; i < piece.parameters.size(); ++i) {
+    const at::Tensor& parameter = piece.parameters[i];
+    const bool unused = counts.defined() && counts[static_cast<int64_t>(i)].item<double>() == 0;
+    if (parameter.requires_grad() && !unused)
+      parameter.mutable_grad() = view_of(sum, piece.begins[i], parameter);
+  }
+}
+
+bool ShardedParameters::has_room() try {
+  for (const auto& unit : units_)
+    for (auto& piece : unit->pieces)
+      if (!piece.own) piece.kept = at::empty({piece.size}, piece.options());
+  return true;
+} catch (const c10::Error&) {  // of the allocators: no memory is left
+  return false;
+}
+
+void ShardedParameters::make_whole() {
+  if (whole_) return;
+  const at::NoGradGuard no_grad;
+  const auto others = [&](const auto& work) {
+    for (const auto& unit : units_)
+      for (auto& piece : unit->pieces)
+        if (!piece.own) work(piece);
+  };
+  for (const auto& unit : units_) free(*unit);
+  if (ranks_.any(!has_room())) {
+    others([](Piece& piece) { piece.kept.reset(); });
+    log::warn(
+        "parallelism: fsdp: a rank has no memory for all weights: they stay divided after the "
+        "run, and all ranks must evaluate and predict together");
+    return;
+  }
+  others([](Piece& piece) { piece.place_on(piece.kept); });
+  whole_ = true;
+  send_residents();
+}
+
+}  // namespace composer
