@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "composer/callbacks/batch_rate.h"
 #include "composer/loop/algorithm.h"
+#include "nn/network/metrics.h"
 #include "nn/profiling/timer.h"
 
 namespace composer {
@@ -109,6 +110,60 @@ class EarlyStopper : public Callback {
 
   std::optional<Best> best_;
   bool stopped_ = false;  ///< the last evaluation asked for a stop
+};
+
+/// Ends the run once a metric of the evaluation has reached `threshold`: from below, or of losses
+/// from above.
+class ThresholdStopper : public Callback {
+ public:
+  struct Params {
+    std::string monitor = "metrics/eval/Accuracy";
+    double threshold = 0;
+    void fields(auto&& f) {
+      f("monitor", monitor, "metric of the evaluation; of losses the smaller is the better");
+      f("threshold", threshold, "what is enough, for instance 0.94", required);
+    }
+    std::string check() const;
+  };
+  explicit ThresholdStopper(Params params) : params_(std::move(params)) {}
+
+  void init(const State& state, Logger& logger, RunControl& control) override;
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
+  void eval_end(const State& state, Logger& logger, RunControl& control) override;
+  void fit_end(const State& state, Logger& logger, RunControl& control) override;
+
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
+
+ private:
+  bool reached() const;
+  void stop_if_reached(RunControl& control) const;
+
+  Params params_;
+  std::optional<double> last_;  ///< of the last evaluation
+};
+
+/// wall_clock/remaining_estimate, in seconds, after every batch from the skip_batches-th of this
+/// process on: as long for what is left as for what this process has done since, evaluations and
+/// checkpoints included. The terminal shows it too.
+class RuntimeEstimator : public Callback {
+ public:
+  struct Params {
+    int64_t skip_batches = 1;
+    void fields(auto&& f) {
+      f("skip_batches", skip_batches, "slow first batches of the process that say nothing",
+        at_least(0));
+    }
+  };
+  explicit RuntimeEstimator(Params params) : params_(params) {}
+
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
+  void batch_end(const State& state, Logger& logger, RunControl& control) override;
+
+ private:
+  Params params_;
+  int64_t batches_ = 0;
+  double begin_elapsed_ = 0, begin_seconds_ = 0;
 };
 
 }  // namespace composer

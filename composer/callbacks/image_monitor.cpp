@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "base/number_text.h"
+#include "base/params/utf8.h"
+#include "base/text.h"
+#include "base/url_secrets.h"
 #include "composer/logging/logger.h"
 #include "composer/loop/state.h"
 #include "nn/network/normalize.h"
@@ -19,25 +22,15 @@ bool is_due(const State& state, const Time& interval) {
          (time.batch_in_epoch == 0 && state.run_length.due(interval, time, true));
 }
 
-}  // namespace
-
-void ImageMonitor::batch_start(const State& state, Logger& logger, RunControl&) {
-  if (!is_due(state, params_.interval)) return;
-  const at::NoGradGuard no_grad;
-  const int64_t shown = std::min(params_.num_images, state.batch.samples());
-  const int64_t channels = shown > 0 ? state.batch.input.size(1) : 0;
-  if (channels != 1 && channels != 3) return;
-  auto captions = label_texts(state.batch.target.slice(0, shown), state.class_names);
-  const bool is_whole = state.indices.defined() && state.indices.size(0) == state.batch.samples();
-  for (int64_t i = 0; is_whole && i < shown; ++i)
-    if (const auto text = state.sample_text(i); !text.empty())
-      captions[static_cast<size_t>(i)] += ", " + text;
-  logger.log_images("images/train",
-                    denormalize(state.batch.input.slice(0, 0, shown), state.normalization),
-                    std::move(captions));
+/// "train/cat/1.jpg, sample 12" of the sample at that position of the whole batch; "" where the
+/// loader does not tell.
+std::string sample_text_at(const State& state, int64_t position) {
+  if (state.loader == nullptr || !state.indices.defined() || position >= state.indices.size(0))
+    return "";
+  const auto index = state.indices.const_data_ptr<int64_t>()[position];
+  const auto name = shown_utf8(without_secrets(state.loader->sample_name(index)));
+  return name.empty() ? "" : sample_text(name, index);
 }
-
-namespace {
 
 /// Of every sample its values, with the names of those that have one.
 std::vector<std::string> value_texts(const at::Tensor& values,
@@ -55,6 +48,22 @@ std::vector<std::string> value_texts(const at::Tensor& values,
 }
 
 }  // namespace
+
+void ImageMonitor::batch_start(const State& state, Logger& logger, RunControl&) {
+  if (!is_due(state, params_.interval)) return;
+  const at::NoGradGuard no_grad;
+  const int64_t shown = std::min(params_.num_images, state.batch.samples());
+  const int64_t channels = shown > 0 ? state.batch.input.size(1) : 0;
+  if (channels != 1 && channels != 3) return;
+  auto captions = label_texts(state.batch.target.slice(0, shown), state.class_names);
+  const bool is_whole = state.indices.defined() && state.indices.size(0) == state.batch.samples();
+  for (int64_t i = 0; is_whole && i < shown; ++i)
+    if (const auto text = sample_text_at(state, i); !text.empty())
+      captions[static_cast<size_t>(i)] += ", " + text;
+  logger.log_images("images/train",
+                    denormalize(state.batch.input.slice(0, 0, shown), state.normalization),
+                    std::move(captions));
+}
 
 at::Tensor denormalize(const at::Tensor& input, const Normalization& normalization) {
   return to_bytes(pixel_values(input, normalization));

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -40,30 +39,20 @@ fs::path hidden(const fs::path& path, std::string_view ending) {
 
 constexpr std::string_view set_aside = "damaged-", replaced = ".replaced";
 
-struct NamedFolder {
-  int64_t batch, epoch;
-  fs::path path;
-  auto operator<=>(const NamedFolder&) const = default;
-};
-
 /// The checkpoint folders in `folder` whose name is `prefix` and a checkpoint's, newest first. None
 /// where there is no such folder; UserError when it cannot be read.
 std::vector<fs::path> checkpoint_folders(const fs::path& folder, std::string_view prefix = "") {
-  std::vector<NamedFolder> found;
+  std::vector<std::pair<std::pair<long, long>, fs::path>> found;
   if (!fs::exists(folder)) return {};
   for (const auto& entry : fs::directory_iterator(folder)) {
-    long epoch = 0, batch = 0;
-    int length = 0;
-    auto name = entry.path().filename().string();
+    const auto name = entry.path().filename().string();
     if (!name.starts_with(prefix) || entry.is_symlink()) continue;
-    name.erase(0, prefix.size());
-    if (std::sscanf(name.c_str(), "ep%ld-ba%ld%n", &epoch, &batch, &length) == 2 &&
-        length == static_cast<int>(name.size()))
-      found.push_back({batch, epoch, entry.path()});
+    if (const auto place = batch_and_epoch(name.substr(prefix.size())))
+      found.emplace_back(*place, entry.path());
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> paths;
-  for (auto& [batch, epoch, path] : found) paths.push_back(std::move(path));
+  for (auto& [place, path] : found) paths.push_back(std::move(path));
   return paths;
 }
 

@@ -1,9 +1,13 @@
 #include "composer/checkpoint/checkpoint_writer.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <future>
@@ -60,7 +64,84 @@ ordered_json report_of(std::future<ordered_json>& task) {
 
 std::string problem_in(const ordered_json& report) { return report.value("problem", ""); }
 
+bool fits(const at::Tensor& kept, const at::Tensor& tensor) {
+  return kept.defined() && kept.scalar_type() == tensor.scalar_type() &&
+         kept.sizes() == tensor.sizes() && kept.strides() == tensor.strides();
+}
+
+/// A tensor's bytes, which are [begin, end) of those of all.
+struct Piece {
+  std::byte* to;
+  const std::byte* from;
+  int64_t begin, end;
+};
+
+/// All in one go on all compute threads: to wait for them after each tensor takes longer than to
+/// copy most of them.
+void copy(const std::vector<Piece>& pieces) {
+  if (pieces.empty()) return;
+  at::parallel_for(0, pieces.back().end, /*grain_size=*/1 << 20, [&](int64_t begin, int64_t end) {
+    auto piece = std::ranges::upper_bound(pieces, begin, {}, &Piece::end);
+    for (; piece != pieces.end() && piece->begin < end; ++piece) {
+      const auto first = std::max(begin, piece->begin), last = std::min(end, piece->end);
+      const auto offset = first - piece->begin;
+      std::memcpy(piece->to + offset, piece->from + offset, static_cast<size_t>(last - first));
+    }
+  });
+}
+
 }  // namespace
+
+/// Copies of tensors in host memory, which are read while the originals change. The memory is kept
+/// from one time to the next, and pinned where the tensors are on a GPU.
+class CheckpointWriter::HostCopies {
+ public:
+  /// Puts a copy in the place of each tensor. The copies of the last time are overwritten. Those
+  /// from a GPU are under way on its current stream until wait() has returned.
+  void take(const std::vector<at::Tensor*>& tensors);
+  /// Any thread may call it.
+  void wait() const;
+
+ private:
+  std::vector<at::Tensor> kept_;
+  std::shared_ptr<void> copied_;  ///< a device event, or null
+};
+
+void CheckpointWriter::HostCopies::take(const std::vector<at::Tensor*>& tensors) {
+  const at::NoGradGuard no_grad;
+  kept_.resize(tensors.size());
+  copied_ = nullptr;
+  std::optional<at::Device> device;
+  std::vector<Piece> pieces;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = *tensors[i];
+    const bool here = tensor.is_cpu();
+    at::Tensor& kept = kept_[i];
+    if (!fits(kept, tensor))
+      kept = at::empty_like(tensor, tensor.options().device(at::kCPU).pinned_memory(!here));
+    if (!here) device = tensor.device();
+    if (here && tensor.is_non_overlapping_and_dense() && tensor.numel() > 0) {
+      const auto size = static_cast<int64_t>(tensor.nbytes());
+      pieces.push_back({static_cast<std::byte*>(kept.mutable_data_ptr()),
+                        static_cast<const std::byte*>(tensor.const_data_ptr()), bytes,
+                        bytes + size});
+      bytes += size;
+    } else {
+      kept.copy_(tensor, /*non_blocking=*/true);
+    }
+  }
+  copy(pieces);
+  for (size_t i = 0; i < tensors.size(); ++i) *tensors[i] = kept_[i];
+  if (!device) return;
+  const auto event = std::make_shared<c10::Event>(device->type());
+  event->record(c10::impl::VirtualGuardImpl(device->type()).getStream(*device));
+  copied_ = event;
+}
+
+void CheckpointWriter::HostCopies::wait() const {
+  if (copied_) static_cast<c10::Event*>(copied_.get())->synchronize();
+}
 
 struct CheckpointWriter::Job {
   Job(const fs::path& folder, const Checkpoint& checkpoint, Plan plan)
@@ -108,7 +189,10 @@ struct CheckpointWriter::Job {
 };
 
 CheckpointWriter::CheckpointWriter(fs::path folder, Ranks ranks, Options options)
-    : folder_(std::move(folder)), ranks_(std::move(ranks)), options_(options) {}
+    : folder_(std::move(folder)),
+      ranks_(std::move(ranks)),
+      options_(options),
+      copies_(std::make_unique<HostCopies>()) {}
 
 CheckpointWriter::~CheckpointWriter() {
   try {
@@ -127,11 +211,11 @@ void CheckpointWriter::start(const Checkpoint& checkpoint, Plan plan) {
     std::vector<at::Tensor*> tensors;
     for (auto& file : job.files)
       for (auto& [name, tensor] : file.tensors) tensors.push_back(&tensor);
-    copies_.take(tensors);
+    copies_->take(tensors);
   }
   if (!ranks_.alone()) return begin_together(job);
   job.run(in_a_thread(), [this, &job] {
-    copies_.wait();
+    copies_->wait();
     job.stands = !job.folder.begin(job.plan.replace);
     try {
       job.manifest["files"] = job.write_files();
@@ -154,7 +238,7 @@ void CheckpointWriter::begin_together(Job& job) {
   }
   job.stands = ranks_.any(job.stands || problem != nullptr);
   job.run(in_a_thread(), [this, &job, problem] {
-    copies_.wait();
+    copies_->wait();
     if (problem) std::rethrow_exception(problem);
     return job.write_files();
   });
@@ -227,14 +311,6 @@ void CheckpointWriter::give_up() {
   const auto problem = under_way ? problem_in(report_of(job->task)) : "";
   if (!ranks_.alone() && ranks_.first()) job->folder.abandon();
   if (!problem.empty()) throw RunError(problem);
-}
-
-fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint, bool replace) {
-  CheckpointWriter writer(folder, {}, {.behind = false});
-  writer.start(checkpoint, {.replace = replace});
-  if (const auto outcome = writer.wait(); !outcome->problem.empty())
-    throw RunError(outcome->problem);
-  return folder / checkpoint_name(checkpoint.time);
 }
 
 }  // namespace composer

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "composer/checkpoint/checkpoint.h"
-#include "composer/checkpoint/host_copies.h"
 #include "nn/distributed/ranks.h"
 
 namespace composer {
@@ -62,6 +61,7 @@ class CheckpointWriter {
 
  private:
   struct Job;
+  class HostCopies;
 
   /// Several ranks answer each other while they write.
   bool in_a_thread() const { return options_.behind || !ranks_.alone(); }
@@ -73,15 +73,8 @@ class CheckpointWriter {
   std::filesystem::path folder_;
   Ranks ranks_;
   Options options_;
-  HostCopies copies_;
+  std::unique_ptr<HostCopies> copies_;
   std::unique_ptr<Job> job_;
 };
-
-/// Writes `checkpoint` as a new folder in `folder` (made if absent) and points `folder`/latest to
-/// it. A whole checkpoint of that name is left as it is, unless it is to be replaced. Returns its
-/// path. RunError when it cannot be written, or its weights are not finite; then nothing of it is
-/// left.
-std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
-                                      const Checkpoint& checkpoint, bool replace = false);
 
 }  // namespace composer

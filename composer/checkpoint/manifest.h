@@ -1,11 +1,9 @@
 // A checkpoint's manifest.json: what its files hold, their sizes and checksums.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/error.h"

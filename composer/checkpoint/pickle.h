@@ -7,7 +7,6 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -77,14 +76,10 @@ class Unpickler {
   PickleValue run();
 
  private:
-  bool step(uint8_t opcode);
-  // Each carries out the instruction, if it is of its kind, and says whether it was.
-  bool number(uint8_t opcode);
-  bool text(uint8_t opcode);
-  bool memo(uint8_t opcode);
-  bool container(uint8_t opcode);
-  bool stack(uint8_t opcode);
-  bool object(uint8_t opcode);
+  /// Carries out one instruction; not the last one.
+  void execute(uint8_t opcode);
+  void store(uint32_t key);
+  void recall(uint32_t key);
 
   void push(PickleValue value);
   const PickleValue& top() const;
@@ -97,6 +92,8 @@ class Unpickler {
   void extend_dict(const std::vector<PickleValue>& added);
 
   void push_integer(std::span<const uint8_t> bytes);
+  void push_real();
+  void push_result();
   void push_storage();
   PickleValue call(const PickleGlobal& function, const std::vector<PickleValue>& arguments);
   PickleValue make_tensor(const std::vector<PickleValue>& arguments, bool typed);

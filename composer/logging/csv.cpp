@@ -8,7 +8,7 @@
 #include "base/files/atomic_file.h"
 #include "base/json_number.h"
 #include "base/text.h"
-#include "composer/logging/earlier_lines.h"
+#include "composer/logging/growing_file.h"
 
 namespace composer {
 namespace {

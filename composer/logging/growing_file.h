@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -40,5 +41,10 @@ class GrowingFile {
   std::deque<size_t> sizes_;  ///< of these
   int64_t dropped_ = 0;
 };
+
+/// Hands each line to `use`; none where there is no such file. RunError where there is one that
+/// cannot be read: it is not to be taken for empty.
+void for_earlier_lines(const std::filesystem::path& file,
+                       const std::function<void(const std::string& line)>& use);
 
 }  // namespace composer

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -92,8 +91,8 @@ class Logger {
   };
 
   void put(std::string name, Value value);
-  /// Calls `give` for each sink in the loop, and puts `item` into the queues of the others.
-  void give(const SinkThread::Item& item, const std::function<void(LogSink&)>& give);
+  /// Gives `item` to each sink in the loop, and puts it into the queues of the others.
+  void give(const SinkThread::Item& item);
   void deliver(PendingImages images, const Timestamp& time);
   void deliver_histogram(std::string name, const Timestamp& time, const double* numbers);
   Copy start_copy();
@@ -111,5 +110,14 @@ class Logger {
   std::vector<Pending> committed_;
   std::deque<Copy> in_flight_;
 };
+
+/// Equally wide parts from the least number to the largest.
+inline constexpr int64_t spread_parts = 30;
+/// min, max, count, sum, sum of squares; then how many numbers each part has.
+inline constexpr int64_t spread_summary = 5, spread_numbers = spread_summary + spread_parts;
+
+/// float64 [spread_numbers] on the tensor's device, without waiting for it. Numbers that are not
+/// finite count as 0. At least one number.
+at::Tensor spread(const at::Tensor& numbers);
 
 }  // namespace composer

@@ -1,6 +1,7 @@
 // Notices a training loss that is not finite.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -22,10 +23,18 @@ class LossGuard : public LogSink {
   explicit LossGuard(int64_t tolerated) : tolerated_(tolerated) {}
 
   /// A batch's loss, where reading it waits for nothing. Batches are seen in order, each once.
-  void see(const Timestamp& time, double loss);
+  void see(const Timestamp& time, double loss) {
+    if (time.batch <= last_) return;
+    last_ = time.batch;
+    in_a_row_ = std::isfinite(loss) ? 0 : in_a_row_ + 1;
+    if (in_a_row_ > tolerated_ && !std::exchange(told_, true)) bad_ = {time, loss};
+  }
 
   bool in_loop() const override { return true; }
-  void write(const Record& record) override;
+  void write(const Record& record) override {
+    for (const auto& [name, value] : record.values)
+      if (name == "loss/train") see(record.time, value);
+  }
 
   /// The batch whose loss was one too many; nothing on later calls.
   std::optional<Bad> take() { return std::exchange(bad_, std::nullopt); }

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "composer/logging/images.h"
+#include "composer/logging/records.h"
 
 namespace composer {
 

@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "base/time.h"
-#include "composer/logging/images.h"
-#include "composer/logging/run_end.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
@@ -72,6 +70,25 @@ struct Progress {
   Timestamp time;               ///< what has been trained
   int64_t done = 0, total = 0;  ///< batches of the evaluation
   std::string set{};            ///< that is evaluated on: "eval" for val_dataset
+};
+
+struct RunEnd {
+  std::string status;   ///< completed, interrupted or failed, as in summary.json
+  std::string message;  ///< of a failed run what went wrong, of an interrupted one by what
+};
+
+struct LoggedImage {
+  int64_t height = 0, width = 0;
+  int64_t channels = 3;         ///< 3: RGB; 1: gray
+  std::vector<uint8_t> pixels;  ///< [height, width, channels]
+  std::string caption;          ///< may be empty
+};
+
+/// What Logger::log_images was given at one place of the run.
+struct ImageRecord {
+  std::string name;
+  Timestamp time;  ///< of the record that they were logged with
+  std::vector<LoggedImage> images;
 };
 
 }  // namespace composer

@@ -140,6 +140,20 @@ void SinkThread::put(Item item) {
   if (many) wake();
 }
 
+void SinkThread::give(const Item& item, LogSink& sink) {
+  std::visit(
+      Overloaded{
+          [&](const std::shared_ptr<const Record>& record) { sink.write(*record); },
+          [&](const std::shared_ptr<const ImageRecord>& images) { sink.write_images(*images); },
+          [&](const std::shared_ptr<const HistogramRecord>& spread) {
+            sink.write_histogram(*spread);
+          },
+          [&](const Progress& progress) { sink.progress(progress); },
+          [&](const Flush&) { sink.flush(); }, [&](const RunEnd& end) { sink.run_end(end); },
+          [&](const RunInfo& info) { sink.open(info); }, [](const Stop&) {}},
+      item);
+}
+
 void SinkThread::wake() { shared_->changed.notify_all(); }
 
 void SinkThread::wait(double deadline, bool patient) {
@@ -188,27 +202,13 @@ void SinkThread::Shared::handle(const Item& item) {
     missing += counts(item) ? 1 : 0;
     return;
   }
-  const Overloaded give{
-      [&](const std::shared_ptr<const Record>& record) { sink->write(*record); },
-      [&](const std::shared_ptr<const ImageRecord>& images) { sink->write_images(*images); },
-      [&](const std::shared_ptr<const HistogramRecord>& spread) { sink->write_histogram(*spread); },
-      [&](const Progress& progress) { sink->progress(progress); },
-      [&](const Flush&) { sink->flush(); },
-      [&](const RunEnd& end) {
-        if (!opened) return;
-        try {
-          sink->flush();
-        } catch (const std::exception& error) {
-          report(error);
-        }
-        sink->run_end(end);
-      },
-      [](const RunInfo&) {},
-      [](const Stop&) {}};
+  const auto* const end = std::get_if<RunEnd>(&item);
+  if (end != nullptr && !opened) return;
+  if (end != nullptr) handle(Flush{});
   try {
-    std::visit(give, item);
+    give(item, *sink);
   } catch (const std::exception& error) {
-    if (std::holds_alternative<RunEnd>(item))
+    if (end != nullptr)
       log::warn(name + ": " + error.what());
     else
       report(error);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <thread>
 #include <variant>
@@ -32,6 +31,9 @@ class SinkThread {
   using Item =
       std::variant<RunInfo, std::shared_ptr<const Record>, std::shared_ptr<const ImageRecord>,
                    std::shared_ptr<const HistogramRecord>, Progress, Flush, RunEnd, Stop>;
+
+  /// Calls the function of `sink` that `item` is for.
+  static void give(const Item& item, LogSink& sink);
 
   /// Never waits. The sink gets it once wake() or wait() is called, or when much has come together.
   void put(Item item);

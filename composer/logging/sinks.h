@@ -1,6 +1,7 @@
 // The sinks behind the files of a run: metrics.jsonl, and the values for summary.json.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -8,6 +9,7 @@
 #include "base/files/run_folder.h"
 #include "composer/logging/growing_file.h"
 #include "composer/logging/log_sink.h"
+#include "composer/logging/logger.h"
 
 namespace composer {
 
@@ -45,6 +47,23 @@ class SummarySink : public LogSink {
 
   std::map<std::string, double> last_;
   std::map<std::string, Summary::Best> best_;
+};
+
+/// images/<name>-ba<batch>-<number>.png, and images/index.json: {"images": [{"file", "name",
+/// "epoch", "batch", "caption"}]}, files as seen from the run's folder. When a run resumes, what is
+/// of later batches is forgotten. What cannot be written is left out with a warning.
+class ImageFolder : public LogSink {
+ public:
+  std::string name() const override { return "images"; }
+  void open(const RunInfo& info) override;
+  void write(const Record&) override {}
+  void write_images(const ImageRecord& record) override;
+
+ private:
+  void put(const ImageRecord& record);
+
+  std::filesystem::path folder_;  ///< the run's
+  std::string index_;             ///< JSON of the images so far: a list
 };
 
 }  // namespace composer

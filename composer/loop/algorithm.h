@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/logging/run_end.h"
+#include "composer/logging/records.h"
 #include "composer/loop/event.h"
 #include "composer/loop/loader.h"
 #include "nn/stateful.h"

@@ -1,6 +1,8 @@
 // The interfaces between training and data: a Loader hands out batches, a Dataset makes loaders.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,6 +121,25 @@ class Dataset {
   /// What the data have numbers of, where the set's parameters could name some as targets; for
   /// messages. May read the data's folder.
   virtual std::vector<std::string> number_names() const { return {}; }
+};
+
+struct DataFacts {
+  /// To train on, of each class that has some, a split's evaluation included. Of a set with values
+  /// all are of class 0.
+  std::map<int64_t, int64_t> samples{};
+  /// Pixels: the middle one of the shorter sides of some images that can be read; 0: of none.
+  int64_t side = 0;
+  int64_t looked_at = 0;        ///< how many images these are
+  bool has_evaluation = false;  ///< there is a part to evaluate on beside these samples
+};
+
+/// A Dataset may be one too.
+class TellsFacts {
+ public:
+  virtual ~TellsFacts() = default;
+  /// Reads which samples there are, and some images. Nothing where the data cannot tell. UserError
+  /// as Dataset::open().
+  virtual std::optional<DataFacts> facts(const LoaderOptions& options) const = 0;
 };
 
 }  // namespace composer

@@ -73,10 +73,6 @@ struct State {
                                              ///< where nothing is trained
   std::string evaluation_set;  ///< of the last evaluation, from before its eval_start on
 
-  /// "train/cat/1.jpg, sample 12" of the sample at this place of the whole batch; "" where the
-  /// loader does not tell.
-  std::string sample_text(int64_t place) const;
-
   /// The model under the run's precision.
   Network network() const {
     return {*model, precision, device, sharded_parameters.get(), ranks.of_rows()};

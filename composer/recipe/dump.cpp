@@ -1,12 +1,10 @@
-#include "composer/recipe/dump.h"
-
 #include <filesystem>
 #include <utility>
 
 #include "base/url_secrets.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dataset_keys.h"
-#include "composer/recipe/evaluators.h"
+#include "composer/recipe/recipe.h"
 
 namespace composer {
 namespace {

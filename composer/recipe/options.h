@@ -13,7 +13,6 @@
 #include "base/remote/remote_path.h"
 #include "base/time.h"
 #include "composer/recipe/class_weights.h"
-#include "composer/recipe/trace_options.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
@@ -112,6 +111,37 @@ struct RemoteKeys {
       "folder for copies of what is read; none = composer in $XDG_CACHE_HOME, else in ~/.cache");
     f("cache_limit", cache_limit,
       "GB that these copies may take; 0 = as much as the disk has to spare", at_least(0));
+  }
+};
+
+/// In steps of this process: after skip_first ones, cycles of wait, warmup and active, each of
+/// which leaves a trace of its active ones. As PyTorch's profiler counts.
+struct TraceSchedule {
+  int64_t skip_first = 5, wait = 0, warmup = 1, active = 0, repeat = 1;
+
+  void fields(auto&& f) {
+    f("skip_first", skip_first, "steps before the first cycle", at_least(0));
+    f("wait", wait, "steps of a cycle that pass first", at_least(0));
+    f("warmup", warmup, "steps that the tracer then warms up in", at_least(0));
+    f("active", active, "steps that are then traced; 0 = none, --profile makes it 5", at_least(0));
+    f("repeat", repeat, "cycles; 0 = on and on", at_least(0));
+  }
+};
+
+struct ProfilerOptions {
+  TraceSchedule schedule;
+  bool record_shapes = false, profile_memory = false, with_stack = false;
+
+  void fields(auto&& f) {
+    f("schedule", schedule, "which steps are traced");
+    f("record_shapes", record_shapes, "note the shapes of operators' inputs");
+    f("profile_memory", profile_memory,
+      "memory over time: weights, gradients, optimizer, activations, input");
+    f("with_stack", with_stack, "known to PyTorch's profiler; C++ has no such stacks");
+  }
+
+  std::string check() const {
+    return with_stack ? "with_stack: must be false: a program in C++ has no Python stacks\n" : "";
   }
 };
 
@@ -383,5 +413,24 @@ struct TrainerOptions {
     return problems;
   }
 };
+
+inline constexpr const char* evaluators_key = "evaluators";
+inline constexpr const char* evaluators_doc =
+    "further sets that are evaluated on: name -> dataset, eval_interval, subset_num_batches; their "
+    "metrics are metrics/<name>/Accuracy";
+
+/// What a name may be, as a regular expression.
+inline constexpr const char* evaluator_name_pattern = "^(?!(eval|train)$)[A-Za-z0-9_-]+$";
+
+/// What is wrong with the name of a set, to come after it in a message; empty: nothing.
+inline std::string evaluator_name_problem(const std::string& name) {
+  if (name == "eval") return "is val_dataset's name; choose another one";
+  if (name == "train") return "would be taken for the training's metrics; choose another name";
+  constexpr const char* allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  if (name.empty() || name.find_first_not_of(allowed) != std::string::npos)
+    return "must be of letters, digits, _ and -, as it is part of the metrics' names";
+  return "";
+}
 
 }  // namespace composer

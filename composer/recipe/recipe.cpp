@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,9 +11,6 @@
 #include "base/text.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dataset_keys.h"
-#include "composer/recipe/dump.h"
-#include "composer/recipe/evaluators.h"
-#include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
 
 namespace composer {

@@ -9,7 +9,6 @@
 #include "base/params/json.h"
 #include "base/params/rule_text.h"
 #include "composer/recipe/automatic.h"
-#include "composer/recipe/evaluators.h"
 #include "composer/recipe/options.h"
 
 namespace composer {

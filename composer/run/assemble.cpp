@@ -15,7 +15,7 @@
 #include "composer/callbacks/image_monitor.h"
 #include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
-#include "composer/recipe/evaluators.h"
+#include "composer/recipe/options.h"
 #include "composer/run/automatic_values.h"
 #include "composer/run/image_fit.h"
 #include "composer/run/rank_threads.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <exception>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "nn/device/cuda_library.h"
 #include "nn/device/device.h"

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "composer/recipe/trace_options.h"
+#include "composer/recipe/options.h"
 #include "nn/distributed/ranks.h"
 
 namespace composer {
@@ -18,6 +18,12 @@ namespace composer {
 class KinetoTrace;
 class MemoryTimeline;
 struct State;
+
+/// What happens in a step.
+enum class TraceAction { none, warmup, record, record_and_save };
+
+/// step: from 0 on.
+TraceAction scheduled_action(const TraceSchedule& schedule, int64_t step);
 
 /// Each rank writes FOLDER/rank<rank>.<number of the first step>.pt.trace.json.gz, with a range
 /// ProfilerStep#<number> around each step. All functions are of the training thread; while there is

@@ -242,7 +242,7 @@ void RunSession::open_uploads() {
   const auto name = checkpoint_name(state_.time);
   std::error_code none;
   const auto best = std::filesystem::read_symlink(folder_.checkpoints() / "best", none);
-  uploads_->add_missing(name, best == name);
+  uploads_->add(name, best == name, /*unless_there=*/true);
 }
 
 void RunSession::agree() {

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/files/run_folder.h"
 #include "base/log.h"
 #include "base/params/kinds.h"
 #include "base/remote/fetched.h"

@@ -16,7 +16,6 @@
 #include "composer/recipe/options.h"
 #include "composer/run/evaluator.h"
 #include "composer/run/feed.h"
-#include "composer/run/run_clock.h"
 #include "composer/run/run_session.h"
 #include "composer/run/starting_point.h"
 #include "composer/run/train_step.h"

@@ -9,7 +9,7 @@
 #include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/automatic.h"
-#include "composer/recipe/dump.h"
+#include "composer/recipe/recipe.h"
 #include "composer/run/assemble.h"
 #include "everything.h"
 #include "look.h"

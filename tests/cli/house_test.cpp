@@ -12,7 +12,6 @@
 
 #include "cli/declarations.h"
 #include "composer/loop/event.h"
-#include "composer/recipe/evaluators.h"
 #include "composer/recipe/options.h"
 #include "data/formats/decode.h"
 #include "everything.h"

@@ -10,7 +10,7 @@
 #include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/run_times.h"
 #include "composer/logging/csv.h"
-#include "composer/recipe/dump.h"
+#include "composer/recipe/recipe.h"
 #include "tests/composer/fake_components.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/recipe/dump.h"
+#include "composer/recipe/recipe.h"
 
 namespace composer::recipe_changes_test {
 

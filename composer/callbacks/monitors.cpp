@@ -1,0 +1,138 @@
+#include "composer/callbacks/monitors.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "base/clock.h"
+#include "composer/logging/logger.h"
+#include "composer/loop/state.h"
+#include "nn/device/device.h"
+#include "nn/distributed/process_group.h"
+#include "nn/network/model.h"
+#include "nn/optimization/gradient_norm.h"
+
+namespace composer {
+namespace {
+
+/// Bytes; 0 where the system does not tell.
+double resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double all = 0, resident = 0;
+  file >> all >> resident;
+  return file ? resident * static_cast<double>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+}  // namespace
+
+void IntervalMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
+  if (state.run_length.due(interval_, state.time, false)) look(state, logger);
+}
+
+void IntervalMonitor::epoch_end(const State& state, Logger& logger, RunControl&) {
+  if (state.run_length.due(interval_, state.time, true)) look(state, logger);
+}
+
+std::string parameter_group(const std::string& name, int64_t depth) {
+  size_t end = std::min(name.rfind('.'), name.size()), at = 0;
+  for (int64_t part = 0; part < depth; ++part) {
+    const size_t dot = name.find('.', at);
+    if (dot >= end) return name.substr(0, end);
+    at = dot + 1;
+  }
+  return name.substr(0, at - 1);
+}
+
+void GradientMonitor::look(const State& state, Logger& logger) {
+  const at::NoGradGuard no_grad;
+  // A gradient that is there on one rank alone counts on all.
+  const auto ranks = state.gradient_ranks();
+  std::map<std::string, std::vector<at::Tensor>> groups;
+  for (const auto& item : state.model->named_parameters()) {
+    const auto& gradient = item.value().grad();
+    if (!gradient.defined() && (ranks.alone() || !item.value().requires_grad())) continue;
+    auto& group = groups[parameter_group(item.key(), params_.group_depth)];
+    if (gradient.defined()) group.push_back(gradient);
+  }
+  if (groups.empty()) return;
+  const auto squares =
+      at::zeros({2, std::ssize(groups)}, at::TensorOptions(state.device).dtype(at::kDouble));
+  int64_t column = 0;
+  for (const auto& [name, gradients] : groups) {
+    if (!gradients.empty()) {
+      squares[0][column].copy_(global_norm(gradients).to(at::kDouble).square());
+      squares[1][column].fill_(1);
+    }
+    ++column;
+  }
+  ranks.sum(squares);
+  const auto there = ranks.alone() ? at::Tensor() : squares[1].cpu();
+  std::vector<at::Tensor> norms;
+  column = 0;
+  for (const auto& [name, gradients] : groups) {
+    const int64_t group = column++;
+    if (there.defined() && there[group].item<double>() == 0) continue;
+    norms.push_back(squares[0][group].sqrt());
+    if (params_.log_layer_grad_norms) logger.log("layer_grad_l2_norm/" + name, norms.back());
+  }
+  if (!norms.empty()) logger.log("grad_l2_norm/step", at::stack(norms).norm());
+}
+
+void HistogramMonitor::look(const State& state, Logger& logger) {
+  for (const auto& item : state.model->named_parameters()) {
+    logger.log_histogram("weights/" + item.key(), item.value());
+    if (item.value().grad().defined())
+      logger.log_histogram("gradients/" + item.key(), item.value().grad());
+  }
+}
+
+void MemoryMonitor::look(const State& state, Logger& logger) {
+  logger.log("memory/rss", resident_bytes());
+  logger.log("memory/peak_rss", static_cast<double>(peak_memory_bytes(at::kCPU)));
+  if (state.device.is_cpu()) return;
+  const auto stats =
+      at::getDeviceAllocator(state.device.type())->getDeviceStats(state.device.index());
+  constexpr auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  logger.log("memory/allocated_mem", static_cast<double>(stats.allocated_bytes[all].current));
+  logger.log("memory/peak_allocated_mem", static_cast<double>(stats.allocated_bytes[all].peak));
+  logger.log("memory/reserved_mem", static_cast<double>(stats.reserved_bytes[all].current));
+}
+
+Stragglers::Reading Stragglers::read(const State& state) {
+  const auto& group = dynamic_cast<const ProcessGroupCommunicator&>(*state.ranks.communicator());
+  return {steady_seconds(), group.waited_seconds()};
+}
+
+void Stragglers::fit_start(const State& state, Logger&, RunControl&) { begin_ = read(state); }
+
+void Stragglers::batch_end(const State& state, Logger& logger, RunControl&) {
+  ++batches_;
+  if (!state.run_length.due(log_interval_, state.time, false)) return;
+  const auto now = read(state);
+  const double waited = now.waited - begin_.waited;
+  const double worked = now.passed - begin_.passed - waited;
+  const auto of_all =
+      state.ranks.gather(at::tensor({worked, waited}, at::kDouble)) / static_cast<double>(batches_);
+  const auto work = of_all.select(1, 0);
+  logger.log("ranks/slowest", static_cast<double>(work.argmax().item<int64_t>()));
+  logger.log("ranks/slowest_excess", (work.max() - work.mean()).item<double>());
+  logger.log("ranks/wait", of_all.select(1, 1).mean().item<double>());
+  begin_ = read(state);
+  batches_ = 0;
+}
+
+void Stragglers::eval_start(const State& state, Logger&, RunControl&) { eval_begin_ = read(state); }
+
+void Stragglers::eval_end(const State& state, Logger&, RunControl&) {
+  const auto now = read(state);
+  begin_.passed += now.passed - eval_begin_.passed;
+  begin_.waited += now.waited - eval_begin_.waited;
+}
+
+}  // namespace composer

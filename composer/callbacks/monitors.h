@@ -1,0 +1,108 @@
+// Callbacks that log what gradients, weights, memory and ranks are like.
+#pragma once
+
+#include "base/params/params.h"
+#include "base/time.h"
+#include "composer/loop/algorithm.h"
+
+namespace composer {
+
+/// Looks at the run every `interval`, at the ends of batches and epochs.
+class IntervalMonitor : public Callback {
+ public:
+  void batch_end(const State& state, Logger& logger, RunControl& control) final;
+  void epoch_end(const State& state, Logger& logger, RunControl& control) final;
+
+ protected:
+  explicit IntervalMonitor(Time interval) : interval_(interval) {}
+
+ private:
+  virtual void look(const State& state, Logger& logger) = 0;
+
+  Time interval_;
+};
+
+/// L2 norms of the gradients that the weights were last updated with, unscaled and clipped, every
+/// `interval`: grad_l2_norm/step of all together, layer_grad_l2_norm/<group> of the parameters
+/// whose names begin with <group>. No step waits for the device.
+class GradientMonitor : public IntervalMonitor {
+ public:
+  struct Params {
+    Time interval{10, TimeUnit::batch};
+    bool log_layer_grad_norms = true;
+    int64_t group_depth = 1;
+    void fields(auto&& f) {
+      f("interval", interval, "how often to look, in ep, ba or sp; 0 = never");
+      f("log_layer_grad_norms", log_layer_grad_norms, "of each group of layers too");
+      f("group_depth", group_depth,
+        "how many parts of a parameter's name say its group: with 1 layer1.0.conv1.weight is of "
+        "layer1",
+        at_least(1));
+    }
+    std::string check() const { return check_interval("interval", interval); }
+  };
+  explicit GradientMonitor(Params params) : IntervalMonitor(params.interval), params_(params) {}
+
+ private:
+  void look(const State& state, Logger& logger) override;
+
+  Params params_;
+};
+
+/// "layer1.0" of "layer1.0.conv1.weight" with depth 2; the module's own name where that has fewer
+/// parts.
+std::string parameter_group(const std::string& name, int64_t depth);
+
+/// weights/<parameter> and gradients/<parameter>, every `interval`. No step waits for the device.
+class HistogramMonitor : public IntervalMonitor {
+ public:
+  explicit HistogramMonitor(Time interval) : IntervalMonitor(interval) {}
+
+ private:
+  void look(const State& state, Logger& logger) override;
+};
+
+/// Bytes, every `interval`: memory/rss, what the process has in memory, and memory/peak_rss, the
+/// most of it so far; on a GPU also memory/allocated_mem, memory/peak_allocated_mem and
+/// memory/reserved_mem of LibTorch's allocator there.
+class MemoryMonitor : public IntervalMonitor {
+ public:
+  struct Params {
+    Time interval{10, TimeUnit::batch};
+    void fields(auto&& f) {
+      f("interval", interval, "how often to look, in ep, ba or sp; 0 = never");
+    }
+    std::string check() const { return check_interval("interval", interval); }
+  };
+  explicit MemoryMonitor(Params params) : IntervalMonitor(params.interval) {}
+
+ private:
+  void look(const State& state, Logger& logger) override;
+};
+
+/// At each log_interval, over the batches since the last: ranks/slowest, the rank that worked
+/// longest; ranks/slowest_excess, the seconds a batch that it worked longer than the mean rank;
+/// ranks/wait, the seconds a batch that the mean rank waited for others. Evaluation left out. For
+/// more than one rank.
+class Stragglers : public Callback {
+ public:
+  explicit Stragglers(Time log_interval) : log_interval_(log_interval) {}
+
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
+  void batch_end(const State& state, Logger& logger, RunControl& control) override;
+  void eval_start(const State& state, Logger& logger, RunControl& control) override;
+  void eval_end(const State& state, Logger& logger, RunControl& control) override;
+
+ private:
+  /// Both in seconds, from some moment on.
+  struct Reading {
+    double passed, waited;
+  };
+  static Reading read(const State& state);
+
+  Time log_interval_;
+  Reading begin_{}, eval_begin_{};
+  int64_t batches_ = 0;  ///< since begin_
+};
+
+}  // namespace composer
