@@ -13,7 +13,7 @@
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
-#include "composer/recipe/recipe_changes.h"
+#include "composer/recipe/recipe.h"
 #include "composer/run/assemble.h"
 #include "composer/run/automatic_values.h"
 #include "composer/run/captured_steps.h"

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files/checksum.h"
@@ -20,6 +23,9 @@ class DamagedCheckpoint : public UserError {
 
 inline constexpr int manifest_version = 1;
 
+/// The error of a manifest.json in the folder `checkpoint` that cannot be understood.
+DamagedCheckpoint damaged_manifest(const std::filesystem::path& checkpoint);
+
 /// The newest checkpoint of a run's folder, or of the folder of its checkpoints.
 std::optional<std::filesystem::path> latest_below(const std::filesystem::path& folder);
 
@@ -33,5 +39,20 @@ void verify_files(const std::filesystem::path& checkpoint, const nlohmann::order
 
 /// {"bytes": ..., "crc32": ...} of a file, as the manifest has it.
 nlohmann::ordered_json facts_of(const Checksum& file);
+
+/// Each part is empty where it is not known.
+struct Provenance {
+  std::string recipe;                    ///< resolved, YAML
+  std::vector<std::string> network;      ///< nn/network/outline.h
+  std::vector<std::string> class_names;  ///< in order of their index
+  std::string device{}, precision{};     ///< that it was trained on and in; of checkpoints alone
+};
+
+/// Of a checkpoint folder or a .safetensors file that was exported from one; other files tell
+/// nothing. Reads no tensors. UserError for a manifest or header that cannot be read.
+Provenance read_provenance(const std::filesystem::path& path);
+
+/// As a .safetensors file holds it.
+std::map<std::string, std::string> to_metadata(const Provenance& provenance);
 
 }  // namespace composer

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/name_pattern.h"
 #include "base/text.h"
-#include "composer/checkpoint/averages.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/dcp.h"
 #include "composer/checkpoint/manifest.h"

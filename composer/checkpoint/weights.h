@@ -83,7 +83,7 @@ Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::strin
                         const LoadRules& rules = {});
 
 /// read_weights and assign_weights. Of a checkpoint of a run the weights that its evaluation is of
-/// (averages.h), which the log names where they are an average.
+/// (weights_of_evaluation()), which the log names where they are an average.
 void load_weights(Model& model, const std::filesystem::path& path, const LoadRules& rules = {});
 
 }  // namespace composer

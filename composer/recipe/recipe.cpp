@@ -31,7 +31,19 @@ struct Choice {
   bool several;
   std::deque<Pick> picks;  // a deque: keys point into it
   bool faulty = false;     // something about it was reported
+
+  bool has(const std::string& name) const {
+    return std::ranges::find(picks, name, &Pick::name) != picks.end();
+  }
 };
+
+/// A key that read_fields() accepts and does not read.
+Field known_key(std::string name) {
+  Field field;
+  field.name = std::move(name);
+  field.read = [](const Value&, const std::string&, Problems&) {};
+  return field;
+}
 
 std::vector<Choice> make_choices(const Registry& known) {
   std::vector<Choice> choices;
@@ -187,10 +199,10 @@ class Resolver {
         problem(given.origin, evaluators_key,
                 "there is no set '" + word + "'" + suggestion(word, known) +
                     "; a new one is given as --evaluators." + word + ".dataset NAME");
-    for (size_t i = 0; i < given.words.size(); ++i)
-      if (std::find(given.words.begin(), given.words.begin() + static_cast<std::ptrdiff_t>(i),
-                    given.words[i]) != given.words.begin() + static_cast<std::ptrdiff_t>(i))
-        problem(given.origin, evaluators_key, "'" + given.words[i] + "' is there twice");
+    std::set<std::string> before;
+    for (const auto& word : given.words)
+      if (!before.insert(word).second)
+        problem(given.origin, evaluators_key, "'" + word + "' is there twice");
     std::erase_if(evaluators_, [&](const auto& evaluator) {
       return none || std::ranges::find(given.words, evaluator.name) == given.words.end();
     });
@@ -212,11 +224,11 @@ class Resolver {
       for (const Value& item : value->items) read_item(choice, item);
     }
     if (!choice.several && choice.picks.size() > 1) {
-      std::string names;
-      for (const Pick& pick : choice.picks) names += (names.empty() ? "" : ", ") + pick.name;
+      std::vector<std::string> names;
+      for (const Pick& pick : choice.picks) names.push_back(pick.name);
       problem(value->origin, choice.key,
-              "must be one " + choice.catalog->kind() + ", not " +
-                  std::to_string(choice.picks.size()) + " (" + names + ")");
+              "must be one " + choice.catalog->kind() + ", not " + std::to_string(names.size()) +
+                  " (" + joined(names) + ")");
       choice.faulty = true;
     }
   }
@@ -244,7 +256,7 @@ class Resolver {
     if (!choice.catalog->contains(name)) {
       problem(place, choice.key, unknown_name(choice, name));
       choice.faulty = true;
-    } else if (std::ranges::find(choice.picks, name, &Pick::name) != choice.picks.end()) {
+    } else if (choice.has(name)) {
       problem(place, choice.key, "'" + name + "' is named twice");
       choice.faulty = true;
     } else {
@@ -284,7 +296,7 @@ class Resolver {
     for (const std::string& name : given.words) {
       const auto old = std::ranges::find(before, name, &Pick::name);
       Value params = Value::map(given.origin);
-      const bool first = std::ranges::find(choice.picks, name, &Pick::name) == choice.picks.end();
+      const bool first = !choice.has(name);
       if (old != before.end() && first) params = std::move(old->params);
       if (!first) params.origin = given.origin;
       if (!choice.several && old == before.end() && !before.empty())
@@ -388,7 +400,7 @@ class Resolver {
     if (choice && dot != std::string::npos) {
       const size_t end = word.find('.', dot + 1);
       const std::string name = word.substr(dot + 1, end == std::string::npos ? end : end - dot - 1);
-      if (std::ranges::find(choice->picks, name, &Pick::name) == choice->picks.end())
+      if (!choice->has(name))
         return choice->catalog->contains(name) ? how_to_select(*choice, name)
                                                : unknown_name(*choice, name);
     }
@@ -441,7 +453,7 @@ class Resolver {
     for (const Choice& choice : choices_) {
       std::vector<std::string> takers;
       for (const std::string& name : choice.catalog->names()) {
-        if (std::ranges::find(choice.picks, name, &Pick::name) != choice.picks.end()) continue;
+        if (choice.has(name)) continue;
         const auto component = choice.catalog->find(name);
         const auto fields = describe(component->fields());
         const auto takes = [&](const FieldDoc& field) {
@@ -480,19 +492,11 @@ class Resolver {
 
   void read_options() {
     FieldSet all = option_fields_;
-    for (const std::string& key : choice_keys_) {
-      Field choice;
-      choice.name = key;
-      choice.read = [](const Value&, const std::string&, Problems&) {};
-      all.fields.push_back(std::move(choice));
-    }
+    for (const std::string& key : choice_keys_) all.fields.push_back(known_key(key));
     read_fields(root_, all, "", problems_);
     for (size_t i = 0; i < evaluators_.size(); ++i) {
       FieldSet set = evaluator_fields_[i];
-      Field dataset;
-      dataset.name = "dataset";
-      dataset.read = [](const Value&, const std::string&, Problems&) {};
-      set.fields.push_back(std::move(dataset));
+      set.fields.push_back(known_key("dataset"));
       const auto path = path_of_set(evaluators_[i].name);
       const Value* written = find_path(root_, path);
       read_fields(written ? *written : Value::map(whole_), set, path, problems_);

@@ -12,8 +12,8 @@
 #include "base/remote/fetched.h"
 #include "base/text.h"
 #include "composer/callbacks/callbacks.h"
-#include "composer/callbacks/image_monitor.h"
-#include "composer/checkpoint/provenance.h"
+#include "composer/callbacks/monitors.h"
+#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/options.h"
 #include "composer/run/automatic_values.h"
@@ -244,8 +244,7 @@ std::vector<std::string> without(std::vector<std::string> names,
 }
 
 /// Labels are places in the list of classes: UserError where the two sets name other classes.
-void check_same_classes(const std::string& path, const Recipe&,
-                        const std::vector<std::string>& trained,
+void check_same_classes(const std::string& path, const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {
   if (trained.empty() || evaluated.empty() || trained == evaluated) return;
   std::vector<std::string> differences;
@@ -281,6 +280,16 @@ void check_same_targets(const std::string& path, const Recipe& recipe,
                       "the same order");
   }
   log::warn(sides + ": they are taken to mean the same, in this order");
+}
+
+/// The check of the two for the model's kind of targets.
+void check_same_outputs(const std::string& path, const Recipe& recipe, const Model& model,
+                        const std::vector<std::string>& trained,
+                        const std::vector<std::string>& evaluated) {
+  if (model.objective().takes_values())
+    check_same_targets(path, recipe, trained, evaluated);
+  else
+    check_same_classes(path, trained, evaluated);
 }
 
 /// Tells of an evaluation on the samples that are trained on. path: of the evaluation's set.
@@ -326,9 +335,8 @@ void open_evaluators(const Recipe& recipe, TrainerParts& parts,
   for (const auto& evaluator : recipe.evaluators)
     complaints.collect([&] {
       auto set = open(recipe, parts, evaluator, trained);
-      const bool values = parts.model->objective().takes_values();
-      const auto check = values ? &check_same_targets : &check_same_classes;
-      if (training) check(path_of(evaluator), recipe, trained, set.class_names);
+      if (training)
+        check_same_outputs(path_of(evaluator), recipe, *parts.model, trained, set.class_names);
       parts.evaluators.push_back({evaluator.name, std::move(set.loader),
                                   evaluator.options.eval_interval, std::move(set.class_names)});
     });
@@ -544,10 +552,8 @@ TrainerParts assemble_training(const Recipe& given, const RunContext& context) {
     });
   if (trained.loader && evaluated.loader)
     complaints.collect([&] {
-      const bool values = parts.model->objective().takes_values();
-      const auto check = values ? &check_same_targets : &check_same_classes;
       const auto path = path_of(ChoiceKey::val_dataset, recipe.val_dataset->name());
-      check(path, recipe, trained.class_names, evaluated.class_names);
+      check_same_outputs(path, recipe, *parts.model, trained.class_names, evaluated.class_names);
       if (!one_set)
         warn_of_same_samples(path, trained.dataset->location(), evaluated.dataset->location());
     });

@@ -15,7 +15,6 @@
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/recipe_changes.h"
 #include "nn/distributed/job_store.h"
 #include "nn/network/outline.h"
 

@@ -10,7 +10,6 @@
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/recipe_changes.h"
 #include "composer/run/trainer.h"
 #include "nn/network/outline.h"
 #include "nn/network/sharded_parameters.h"

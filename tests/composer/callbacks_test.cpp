@@ -7,7 +7,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "composer/callbacks/image_monitor.h"
 #include "composer/callbacks/monitors.h"
 #include "nn/network/normalize.h"
 #include "nn/optimization/gradient_norm.h"

@@ -1,4 +1,3 @@
-#include "composer/recipe/recipe_changes.h"
 
 #include <catch2/catch.hpp>
 
