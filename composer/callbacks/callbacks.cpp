@@ -67,7 +67,7 @@ std::string CheckpointSaver::Params::check() const {
   return check_repetition("save_interval", save_interval);
 }
 
-/// A run that goes on does so from a checkpoint.
+/// A resumed run starts from a checkpoint, so that the interval begins at its start.
 void CheckpointSaver::fit_start(const State& state, Logger&, RunControl&) {
   times_.done_at(state.time.seconds);
 }
@@ -80,7 +80,7 @@ void CheckpointSaver::epoch_checkpoint(const State& state, Logger&, RunControl& 
   save_if_due(state, control, true);
 }
 
-/// Ranks have the first one's clock, and so agree.
+/// All ranks use the first rank's clock, so that they agree.
 void CheckpointSaver::save_if_due(const State& state, RunControl& control, bool epoch_end) {
   if (!times_.due(state.run_length, state.time, epoch_end)) return;
   control.request_checkpoint();
@@ -93,7 +93,7 @@ std::string EarlyStopper::Params::check() const {
 
 void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
   const auto found = state.eval_metrics.find(params_.monitor);
-  if (found == state.eval_metrics.end()) return;  // another set's, or a signal ended it
+  if (found == state.eval_metrics.end()) return;  // another set, or a signal ended it
   const double value = found->second;
   if (!best_ || improves(params_.monitor, value, best_->value, params_.min_delta)) {
     best_ = {value, state.time};
@@ -178,7 +178,7 @@ void ThresholdStopper::fit_start(const State&, Logger&, RunControl& control) {
 
 void ThresholdStopper::eval_end(const State& state, Logger&, RunControl& control) {
   const auto found = state.eval_metrics.find(params_.monitor);
-  if (found == state.eval_metrics.end()) return;  // another set's, or a signal ended it
+  if (found == state.eval_metrics.end()) return;  // another set, or a signal ended it
   last_ = found->second;
   stop_if_reached(control);
 }

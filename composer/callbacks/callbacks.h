@@ -13,9 +13,9 @@
 
 namespace composer {
 
-/// Over the last window_size batches (fewer at the start), evaluation left out:
-/// throughput/samples_per_sec, and time/wait_fraction, the share of the time that the loop waited
-/// for data. At each epoch's end wall_clock/train, seconds of training so far.
+/// Logs, over the last window_size batches and without evaluation, throughput/samples_per_sec and
+/// time/wait_fraction, the share of the time that the loop waited for data. At each epoch's end it
+/// logs wall_clock/train, the seconds of training so far.
 class SpeedMonitor : public Callback {
  public:
   struct Params {
@@ -39,21 +39,21 @@ class SpeedMonitor : public Callback {
  private:
   double waited() const { return timer_->here("dataloader").seconds; }
 
-  std::optional<Timer> timer_;  ///< from the first batch on
-  BatchRate samples_, waits_;   ///< the latter of seconds
+  std::optional<Timer> timer_;  ///< set at the first batch
+  BatchRate samples_, waits_;   ///< samples, and seconds of waiting, per second
   double last_waited_ = 0;      ///< waited() at the end of the last batch
   double eval_waited_ = 0;
   double training_ = 0;
   int64_t last_sample_ = 0;
 };
 
-/// lr: the learning rate that each batch trained with.
+/// Logs lr, the learning rate of each batch.
 class LrMonitor : public Callback {
  public:
   void batch_start(const State& state, Logger& logger, RunControl& control) override;
 };
 
-/// Asks for a checkpoint every save_interval, beside the recipe's own key of that name.
+/// Requests a checkpoint every save_interval, in addition to the recipe's own key of that name.
 class CheckpointSaver : public Callback {
  public:
   struct Params {
@@ -105,15 +105,15 @@ class EarlyStopper : public Callback {
     double value;
     Timestamp time;
   };
-  /// Asks for a stop when the best is that old.
+  /// Requests a stop if the best value is older than `patience`.
   void stop_if_old(const State& state, RunControl& control);
 
   std::optional<Best> best_;
-  bool stopped_ = false;  ///< the last evaluation asked for a stop
+  bool stopped_ = false;  ///< the last evaluation requested a stop
 };
 
-/// Ends the run once a metric of the evaluation has reached `threshold`: from below, or of losses
-/// from above.
+/// Ends the run once a metric of the evaluation reaches `threshold`: from below, or from above if
+/// smaller is better.
 class ThresholdStopper : public Callback {
  public:
   struct Params {
@@ -140,12 +140,12 @@ class ThresholdStopper : public Callback {
   void stop_if_reached(RunControl& control) const;
 
   Params params_;
-  std::optional<double> last_;  ///< of the last evaluation
+  std::optional<double> last_;  ///< the value of the last evaluation
 };
 
-/// wall_clock/remaining_estimate, in seconds, after every batch from the skip_batches-th of this
-/// process on: as long for what is left as for what this process has done since, evaluations and
-/// checkpoints included. The terminal shows it too.
+/// Logs wall_clock/remaining_estimate, in seconds, after each batch but the first skip_batches of
+/// this process. It extrapolates the time of the batches since then, evaluations and checkpoints
+/// included. The terminal shows it too.
 class RuntimeEstimator : public Callback {
  public:
   struct Params {

@@ -1,4 +1,4 @@
-// What a run leaves of its last evaluation besides the metrics.
+// Writes details of a run's last evaluation.
 #pragma once
 
 #include <filesystem>

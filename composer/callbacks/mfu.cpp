@@ -15,7 +15,7 @@
 namespace composer {
 namespace {
 
-/// Of an image of the shape of the batch's.
+/// The graph of the network for one image of the batch.
 Graph graph_of_image(const State& state) {
   try {
     return record(*state.model, at::zeros_like(state.batch.input.slice(0, 0, 1)));
@@ -34,9 +34,9 @@ std::string rate_text(double flops) {
   return std::string(text) + " TFLOP/s";
 }
 
-/// In 1e12 a second, without sparsity; 0: does not have that arithmetic.
+/// In TFLOP/s, without sparsity; 0: the GPU lacks this arithmetic.
 struct PublishedPeak {
-  std::string_view gpu;  ///< part of its name; the first that fits counts
+  std::string_view gpu;  ///< part of the GPU's name; the first match counts
   double fp32, tf32, fp16, bf16;
 };
 
@@ -52,7 +52,7 @@ at::ScalarType type_of(Precision precision) {
                                             : at::kFloat;
 }
 
-/// Products of n x n matrices, timed one by one.
+/// A product of n x n matrices to be timed.
 class SquareProduct {
  public:
   SquareProduct(int64_t n, at::ScalarType type, at::Device device)

@@ -1,4 +1,4 @@
-// The callback mfu.
+// The callback mfu, and the peak arithmetic of devices.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -41,7 +41,7 @@ class Mfu : public Callback {
   explicit Mfu(Params params, BatchRate::Clock clock = steady_seconds)
       : params_(params), rate_(params.window_size, std::move(clock)) {}
 
-  /// UserError at the first batch where the network's operations cannot be recorded.
+  /// UserError at the first batch if the network's operations cannot be recorded.
   void fit_start(const State& state, Logger& logger, RunControl& control) override;
   void epoch_start(const State& state, Logger& logger, RunControl& control) override;
   void batch_start(const State& state, Logger& logger, RunControl& control) override;
@@ -51,32 +51,31 @@ class Mfu : public Callback {
 
  private:
   struct Known {
-    Graph graph;       ///< of one image
-    double flops = 0;  ///< of its training step
+    Graph graph;       ///< the graph for one image
+    double flops = 0;  ///< FLOPs of a training step on one image
   };
 
   Params params_;
   BatchRate rate_;
   double peak_ = 0;
-  std::map<std::vector<int64_t>, Known> known_;  ///< by the image's shape [C, H, W]
-  double flops_ = 0;                             ///< of an image of this batch
+  std::map<std::vector<int64_t>, Known> known_;  ///< graphs by the image's shape [C, H, W]
+  double flops_ = 0;  ///< FLOPs of a training step per image of this batch
   int64_t last_sample_ = 0;
 };
 
 struct PeakFlops {
-  double per_second = 0;  ///< a multiply-add is two
+  double per_second = 0;  ///< FLOP/s; a multiply-add is two
   std::string source;     ///< for people: "published for NVIDIA H200"
 };
 
-/// Of dense products in the arithmetic of `precision`: what its maker publishes for a known GPU,
-/// else what is measured, which takes a fraction of a second.
+/// The peak of dense products in `precision`: the published one of a known GPU, else a measured
+/// one, which takes a fraction of a second.
 PeakFlops peak_flops(Precision precision, at::Device device);
 
-/// gpu: as its driver names it. Nothing for one that is not known, and for arithmetic that it
-/// lacks.
+/// gpu: its name by the driver. Nothing for an unknown GPU, or one without this arithmetic.
 std::optional<double> published_peak(std::string_view gpu, Precision precision);
 
-/// The best of a few products of large square matrices.
+/// The highest FLOP/s of a few products of large square matrices.
 double measured_peak(Precision precision, at::Device device);
 
 }  // namespace composer

@@ -26,7 +26,7 @@
 namespace composer {
 namespace {
 
-/// Bytes; 0 where the system does not tell.
+/// The resident bytes of the process; 0 if unknown.
 double resident_bytes() {
   std::ifstream file("/proc/self/statm");
   double all = 0, resident = 0;
@@ -34,7 +34,7 @@ double resident_bytes() {
   return file ? resident * static_cast<double>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
-/// Whether the batch that begins is the first after a due end of one.
+/// Whether the interval was due at the end of the previous batch.
 bool is_due(const State& state, const Time& interval) {
   const auto& time = state.time;
   return time.batch == 0 || state.run_length.due(interval, time, false) ||
@@ -51,7 +51,7 @@ std::string sample_text_at(const State& state, int64_t position) {
   return name.empty() ? "" : sample_text(name, index);
 }
 
-/// Of every sample its values, with the names of those that have one.
+/// The values of each sample, with their names if they have some.
 std::vector<std::string> value_texts(const at::Tensor& values,
                                      const std::vector<std::string>& names) {
   std::vector<std::string> texts;
@@ -88,7 +88,7 @@ std::string parameter_group(const std::string& name, int64_t depth) {
 
 void GradientMonitor::look(const State& state, Logger& logger) {
   const at::NoGradGuard no_grad;
-  // A gradient that is there on one rank alone counts on all.
+  // A gradient that only one rank has counts on all ranks.
   const auto ranks = state.gradient_ranks();
   std::map<std::string, std::vector<at::Tensor>> groups;
   for (const auto& item : state.model->named_parameters()) {

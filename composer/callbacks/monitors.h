@@ -1,4 +1,4 @@
-// Callbacks that log what gradients, weights, memory and ranks are like.
+// Callbacks that log gradients, weights, memory, ranks and images.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace composer {
 
-/// Looks at the run every `interval`, at the ends of batches and epochs.
+/// Calls look() every `interval`, at the ends of batches and epochs.
 class IntervalMonitor : public Callback {
  public:
   void batch_end(const State& state, Logger& logger, RunControl& control) final;
@@ -26,9 +26,9 @@ class IntervalMonitor : public Callback {
   Time interval_;
 };
 
-/// L2 norms of the gradients that the weights were last updated with, unscaled and clipped, every
-/// `interval`: grad_l2_norm/step of all together, layer_grad_l2_norm/<group> of the parameters
-/// whose names begin with <group>. No step waits for the device.
+/// Logs L2 norms of the gradients of the last update, unscaled and clipped, every `interval`:
+/// grad_l2_norm/step of all gradients, and layer_grad_l2_norm/<group> of the parameters whose names
+/// begin with <group>. No step waits for the device.
 class GradientMonitor : public IntervalMonitor {
  public:
   struct Params {
@@ -57,7 +57,8 @@ class GradientMonitor : public IntervalMonitor {
 /// parts.
 std::string parameter_group(const std::string& name, int64_t depth);
 
-/// weights/<parameter> and gradients/<parameter>, every `interval`. No step waits for the device.
+/// Logs the histograms weights/<parameter> and gradients/<parameter> every `interval`. No step
+/// waits for the device.
 class HistogramMonitor : public IntervalMonitor {
  public:
   explicit HistogramMonitor(Time interval) : IntervalMonitor(interval) {}
@@ -66,9 +67,9 @@ class HistogramMonitor : public IntervalMonitor {
   void look(const State& state, Logger& logger) override;
 };
 
-/// Bytes, every `interval`: memory/rss, what the process has in memory, and memory/peak_rss, the
-/// most of it so far; on a GPU also memory/allocated_mem, memory/peak_allocated_mem and
-/// memory/reserved_mem of LibTorch's allocator there.
+/// Logs bytes every `interval`: memory/rss, the resident memory of the process, and
+/// memory/peak_rss, its maximum so far; on a GPU also memory/allocated_mem,
+/// memory/peak_allocated_mem and memory/reserved_mem of LibTorch's allocator there.
 class MemoryMonitor : public IntervalMonitor {
  public:
   struct Params {
@@ -84,10 +85,10 @@ class MemoryMonitor : public IntervalMonitor {
   void look(const State& state, Logger& logger) override;
 };
 
-/// At each log_interval, over the batches since the last: ranks/slowest, the rank that worked
-/// longest; ranks/slowest_excess, the seconds a batch that it worked longer than the mean rank;
-/// ranks/wait, the seconds a batch that the mean rank waited for others. Evaluation left out. For
-/// more than one rank.
+/// Logs, at each log_interval and over the batches since the last one: ranks/slowest, the rank that
+/// worked longest; ranks/slowest_excess, the seconds per batch that it worked longer than the mean;
+/// ranks/wait, the mean seconds per batch that ranks waited for others. Evaluation is left out. To
+/// be used with more than one rank.
 class Stragglers : public Callback {
  public:
   explicit Stragglers(Time log_interval) : log_interval_(log_interval) {}
@@ -98,7 +99,7 @@ class Stragglers : public Callback {
   void eval_end(const State& state, Logger& logger, RunControl& control) override;
 
  private:
-  /// Both in seconds, from some moment on.
+  /// Seconds since a common moment.
   struct Reading {
     double passed, waited;
   };
@@ -106,12 +107,12 @@ class Stragglers : public Callback {
 
   Time log_interval_;
   Reading begin_{}, eval_begin_{};
-  int64_t batches_ = 0;  ///< since begin_
+  int64_t batches_ = 0;  ///< batches since begin_
 };
 
-/// images/train: images of a training batch as the network gets them, after all augmentation, in
-/// the colours that they had before normalisation, with their labels as captions, and what their
-/// set calls them. Of the run's first batch, and every `interval`.
+/// Logs images/train: images of a training batch as the network gets them, after all augmentation,
+/// with the normalisation undone. Captions are their labels and the samples' names. It logs the
+/// run's first batch, and one every `interval`.
 class ImageMonitor : public Callback {
  public:
   struct Params {
@@ -136,12 +137,11 @@ class ImageMonitor : public Callback {
   Params params_;
 };
 
-/// input: float32 [N, C, H, W], normalised -> uint8 [N, H, W, C], rounded; what is out of range
-/// becomes 0 or 255.
+/// input: float32 [N, C, H, W], normalised -> uint8 [N, H, W, C], rounded and clamped.
 at::Tensor denormalize(const at::Tensor& input, const Normalization& normalization);
 
-/// "cat", or of mixed labels "cat 0.70, dog 0.30"; numbers where there are no names. Waits for the
-/// device.
+/// The label of each sample: "cat", or "cat 0.70, dog 0.30" for mixed labels; class indices without
+/// names. Waits for the device.
 std::vector<std::string> label_texts(const Target& target, const std::vector<std::string>& names);
 
 }  // namespace composer

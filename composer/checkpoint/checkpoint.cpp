@@ -42,13 +42,13 @@ Timestamp time_from(const ordered_json& json) {
           json.at("batch_in_epoch"), json.at("sample_in_epoch"), json.at("seconds")};
 }
 
-/// Told apart from strings that say the same: {"double": "NaN"}.
+/// Numbers that are not finite become {"double": "NaN"}, to be distinct from strings.
 ordered_json number(double value) {
   if (std::isfinite(value)) return value;
   return {{"double", json_number(value)}};
 }
 
-/// "inf" and "-inf" stand in manifests of earlier builds.
+/// Manifests of earlier builds have "inf" and "-inf".
 double number_from(const ordered_json& json) {
   const auto& word = json.at("double");
   const double infinity = std::numeric_limits<double>::infinity();
@@ -103,9 +103,9 @@ double bytes_in(const TensorMap& tensors) {
   return static_cast<double>(sum);
 }
 
-using Shares = std::vector<TensorMap>;  ///< one a rank
+using Shares = std::vector<TensorMap>;  ///< tensors by rank
 
-/// Each holder's tensors; `others` get those that all ranks have.
+/// The tensors of each holder. `others` gets the tensors that all ranks have.
 Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>& holders,
                  int64_t ranks, TensorMap& others) {
   Shares shares(static_cast<size_t>(ranks));
@@ -117,7 +117,7 @@ Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>&
   return shares;
 }
 
-/// What all ranks have is the first one's.
+/// The tensors of each holder. The first rank gets the tensors that all ranks have.
 Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>& holders,
                  int64_t ranks) {
   TensorMap others;
@@ -126,8 +126,8 @@ Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>&
   return shares;
 }
 
-/// Of what all ranks have each gets as much as makes all write about as many bytes, the model's
-/// included.
+/// Divides the optimizer's tensors that all ranks have, so that all ranks write about as many
+/// bytes, the model's included.
 Shares even_shares(const StateDict& optimizer, const Shares& model) {
   TensorMap of_all;
   auto shares = shares_of(optimizer.tensors, optimizer.holders, std::ssize(model), of_all);
@@ -141,8 +141,8 @@ Shares even_shares(const StateDict& optimizer, const Shares& model) {
   return shares;
 }
 
-/// "optimizer-00002-of-00003.safetensors" and so on, one for each share that holds something; the
-/// first rank's if none does.
+/// Adds "optimizer-00002-of-00003.safetensors" and so on, one file for each share with tensors; one
+/// file of the first rank if there are no tensors.
 void add_files(std::vector<TensorFile>& files, const char* prefix, Shares shares) {
   const auto full = static_cast<size_t>(
       std::ranges::count_if(shares, [](const auto& share) { return !share.empty(); }));
@@ -156,7 +156,7 @@ void add_files(std::vector<TensorFile>& files, const char* prefix, Shares shares
   }
 }
 
-/// What of the machine and build is not as it was when the checkpoint was made, one line each.
+/// Differences of this machine and build from those of the checkpoint, one line each.
 std::vector<std::string> differences(const ordered_json& manifest) {
   std::vector<std::string> lines;
   const auto differs = [&](const ordered_json& there, const ordered_json& here,
@@ -173,13 +173,13 @@ std::vector<std::string> differences(const ordered_json& manifest) {
   return lines;
 }
 
-/// What the algorithm puts before the model's names in its state, if it averages the weights.
+/// The prefix of averaged weights in the algorithm's state; empty if it averages none.
 std::string prefix_of(const std::string& algorithm) {
   const auto& algorithms = registry().algorithms;
   return algorithms.contains(algorithm) ? algorithms.find(algorithm)->average_prefix() : "";
 }
 
-/// The averages that an algorithm keeps, by the model's names; empty where it keeps none.
+/// The averages that an algorithm keeps, by the model's names; empty if it keeps none.
 std::map<std::string, at::Tensor> averages_of(const Checkpoint& checkpoint,
                                               const std::string& algorithm) {
   std::map<std::string, at::Tensor> averages;
@@ -238,7 +238,7 @@ ordered_json manifest_of(const Checkpoint& checkpoint, const std::vector<TensorF
 
 namespace {
 
-/// Without tensors, and what the optimizer and the parts keep beside theirs.
+/// The checkpoint without tensors, and without the values of the optimizer and the parts.
 Checkpoint facts_from(const ordered_json& manifest) {
   Checkpoint checkpoint;
   checkpoint.differences = differences(manifest);

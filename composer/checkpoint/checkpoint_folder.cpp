@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is damaged about the checkpoint; empty for a whole one. UserError when that cannot be told.
+/// The damage of the checkpoint; empty if it is complete. UserError if that is unknown.
 std::string damage_of(const fs::path& path) {
   try {
     verify_files(path, read_manifest(path));
@@ -30,7 +30,7 @@ std::string damage_of(const fs::path& path) {
   }
 }
 
-/// Where a folder stands while it is written or deleted.
+/// The name of a folder while it is written or deleted.
 fs::path hidden(const fs::path& path, std::string_view ending) {
   auto name = path.filename();
   name += ending;
@@ -39,8 +39,8 @@ fs::path hidden(const fs::path& path, std::string_view ending) {
 
 constexpr std::string_view set_aside = "damaged-", replaced = ".replaced";
 
-/// The checkpoint folders in `folder` whose name is `prefix` and a checkpoint's, newest first. None
-/// where there is no such folder; UserError when it cannot be read.
+/// The checkpoint folders in `folder` named `prefix` + a checkpoint's name, newest first. Empty if
+/// `folder` does not exist; filesystem_error if it cannot be read.
 std::vector<fs::path> checkpoint_folders(const fs::path& folder, std::string_view prefix = "") {
   std::vector<std::pair<std::pair<long, long>, fs::path>> found;
   if (!fs::exists(folder)) return {};
@@ -63,7 +63,7 @@ void put_aside(const fs::path& path, const std::string& damage) {
   log::warn(damage + "; set aside as " + aside.string());
 }
 
-/// What a kill in the middle of a save or a deletion left behind.
+/// Removes the folders of saves and deletions that a kill interrupted.
 void remove_leftovers(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto name = entry.path().filename().string();
@@ -80,8 +80,7 @@ void point(const fs::path& link, const std::string& name) {
   flush_folder(link.parent_path());
 }
 
-/// Puts the folder `beside` in the place of `path`, at no instant of which there is none; where the
-/// file system can do that.
+/// Replaces the folder `path` by `beside`: atomically if the file system can.
 void replace_folder(const fs::path& beside, const fs::path& path) {
   if (renameat2(AT_FDCWD, beside.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
     const auto old = hidden(path, replaced);
@@ -92,7 +91,7 @@ void replace_folder(const fs::path& beside, const fs::path& path) {
   fs::remove_all(beside);
 }
 
-/// What a kill between the two renames of replace_folder took away.
+/// Restores a checkpoint after a kill between the two renames of replace_folder().
 void bring_back(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
@@ -126,7 +125,7 @@ void NewCheckpoint::commit() {
   flush_folder(place_.parent_path());
 }
 
-/// Renamed first, so that nobody makes a file in it any more.
+/// Renames the folder first, so that no process can create a file in it.
 void NewCheckpoint::abandon() noexcept {
   std::error_code ignored;
   const auto old = hidden(place_, ".old");
@@ -176,11 +175,11 @@ bool has_checkpoint(const fs::path& folder) try {
 namespace {
 
 struct Found {
-  std::optional<fs::path> newest;                           ///< whole
-  std::vector<std::pair<fs::path, std::string>> damaged{};  ///< newer ones, and what is wrong
+  std::optional<fs::path> newest;                           ///< the newest complete checkpoint
+  std::vector<std::pair<fs::path, std::string>> damaged{};  ///< newer checkpoints, and their damage
 };
 
-/// Reads files alone. UserError as newest_checkpoint.
+/// Only reads files. UserError as newest_checkpoint().
 Found find_checkpoint(const fs::path& folder) {
   constexpr const char* advice = "give another --run_name to start afresh";
   std::vector<std::pair<fs::path, std::string>> damaged;
@@ -227,8 +226,7 @@ std::optional<fs::path> find_whole_checkpoint(const fs::path& folder) try {
 
 namespace {
 
-/// Copies a checkpoint of the store to its place in `folder`; false, with a warning, where it is
-/// damaged.
+/// Copies a checkpoint of the store to `folder`; false, with a warning, if it is damaged.
 bool bring(CheckpointStore& store, const std::string& name, const fs::path& folder) {
   NewCheckpoint copy(folder, name);
   if (!copy.begin(/*replace=*/false)) return true;

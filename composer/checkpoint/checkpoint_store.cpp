@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kEnding = ".upload";
 
-/// Other names for the checkpoint's files, or copies where the file system has no such thing; its
-/// own folder where there is no room for them. number: of this one, as the same checkpoint may be
-/// uploaded anew while the last time goes on.
+/// A folder of hard links to the checkpoint's files, or of copies if the file system has no hard
+/// links; the checkpoint's own folder if neither can be made. number: distinguishes uploads of the
+/// same checkpoint.
 fs::path linked(const fs::path& checkpoint, int64_t number) {
   const fs::path beside = checkpoint.parent_path() / ("." + checkpoint.filename().string() + "-" +
                                                       std::to_string(number) + kEnding);
@@ -145,7 +145,7 @@ void CheckpointStore::mark_best(const std::string& name) {
 
 CheckpointUploads::CheckpointUploads(CheckpointStore store, fs::path folder, int64_t newest_to_keep)
     : store_(std::move(store)), folder_(std::move(folder)), newest_to_keep_(newest_to_keep) {
-  // What a kill left.
+  // Removes links that a killed process left.
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored))
     if (entry.path().filename().string().starts_with(".ep")) remove_links(entry.path());
@@ -170,7 +170,7 @@ void CheckpointUploads::add(const std::string& name, bool best, bool unless_ther
   changed_.notify_all();
 }
 
-/// Of those that wait, the ones that would be deleted as soon as they were there.
+/// Drops queued uploads of checkpoints that keep_newest() would delete at once.
 void CheckpointUploads::drop_outdated() {
   if (newest_to_keep_ < 0) return;
   int64_t newer = 0;

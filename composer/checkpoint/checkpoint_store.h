@@ -1,5 +1,5 @@
-// The checkpoints of a run in a store: PREFIX/RUN_NAME/checkpoints/ep3-ba144/. One counts once its
-// manifest.json is there, which is written last and removed first.
+// The checkpoints of a run in a store: PREFIX/RUN_NAME/checkpoints/ep3-ba144/. A checkpoint counts
+// only with its manifest.json, which is written last and removed first.
 #pragma once
 
 #include <atomic>
@@ -23,25 +23,24 @@ namespace composer {
 
 class CheckpointStore {
  public:
-  /// Opens no connection. outlasts_signal: as of open_store(). UserError where the path is not of
-  /// s3://.
+  /// Opens no connection. outlasts_signal: as for open_store(). UserError if the path is not s3://.
   CheckpointStore(const std::string& save_remote, const std::string& run_name,
                   bool outlasts_signal = false);
 
-  /// For messages: the path of a checkpoint, or of their folder.
+  /// The path of a checkpoint, or of the checkpoints' folder, for messages.
   std::string text(const std::string& name = "") const;
 
-  /// Of those that count, newest first.
+  /// The names of the checkpoints that count, newest first.
   std::vector<std::string> names();
-  /// Copies the files of a checkpoint's local folder. One of that name that is there already does
-  /// not count until the new one is whole.
+  /// Uploads the files of a checkpoint's local folder. An existing checkpoint of that name does not
+  /// count until the new one is complete.
   void upload(const std::filesystem::path& folder, const std::string& name);
-  /// Copies a checkpoint's files to a local folder, which is there.
+  /// Downloads a checkpoint's files to an existing local folder.
   void download(const std::string& name, const std::filesystem::path& folder);
-  /// Deletes all but the newest `count` and the best; a negative count keeps all. What an upload
-  /// that broke off left of a checkpoint older than the newest goes too.
+  /// Deletes all checkpoints but the newest `count` and the best; a negative count keeps all. Also
+  /// deletes incomplete uploads older than the newest checkpoint.
   void keep_newest(int64_t count);
-  /// Makes it the best one.
+  /// Marks the checkpoint as the best.
   void mark_best(const std::string& name);
 
  private:
@@ -51,44 +50,45 @@ class CheckpointStore {
   std::shared_ptr<ObjectStore> store_;
 };
 
-/// {144, 3} of "ep3-ba144"; nothing where it is no checkpoint's name.
+/// {144, 3} for "ep3-ba144"; nothing if `name` is not a checkpoint's name.
 std::optional<std::pair<long, long>> batch_and_epoch(const std::string& name);
 
-/// Whether the checkpoint "ep3-ba144" is newer than the other; what is no checkpoint's name is
-/// older than all.
+/// Whether the checkpoint `name` is newer than `other`. Other names than checkpoints' are older
+/// than all.
 bool newer_checkpoint(const std::string& name, const std::string& other);
 
-/// One thread, which nobody waits for but at the end. The files of a checkpoint that waits for its
-/// turn are kept, whatever becomes of the checkpoint itself.
+/// Uploads checkpoints in a thread of its own while training goes on. The files of a queued
+/// checkpoint are kept even if the checkpoint itself is deleted.
 class CheckpointUploads {
  public:
-  /// folder: that of the local checkpoints. newest_to_keep: as of those, -1: all.
+  /// folder: the folder of the local checkpoints. newest_to_keep: checkpoints to keep in the store;
+  /// -1: all.
   CheckpointUploads(CheckpointStore store, std::filesystem::path folder, int64_t newest_to_keep);
-  /// finish(), with nobody to tell of problems.
+  /// Calls finish(), and ignores problems.
   ~CheckpointUploads();
   CheckpointUploads(const CheckpointUploads&) = delete;
   CheckpointUploads& operator=(const CheckpointUploads&) = delete;
 
-  /// The checkpoint of that name, which is whole, is to be copied; where `unless_there`, only if
-  /// the store lacks it. best: and marked as the best.
+  /// Queues the upload of a complete checkpoint. best: it is also marked as the best. unless_there:
+  /// it is uploaded only if the store lacks it.
   void add(const std::string& name, bool best, bool unless_there = false);
-  /// One that was added before is the best by now. It is copied, whatever comes after it, and not
-  /// marked where it could not be copied.
+  /// Marks a checkpoint that was added before as the best. It is uploaded even if later ones
+  /// replace it. It is not marked if its upload failed.
   void mark_best(const std::string& name);
-  /// What went wrong since the last call, with all checkpoints that it kept from the store; nothing
-  /// if all went well.
+  /// The problems since the last call, with all checkpoints that were not uploaded; nothing if
+  /// there were none.
   std::optional<std::string> problem();
-  /// Waits until all that was added is copied, or could not be.
+  /// Waits until all uploads have succeeded or failed.
   void finish();
-  /// The same, for a while; whether that is so.
+  /// Waits at most `within`; whether all uploads have succeeded or failed.
   bool finish(std::chrono::milliseconds within);
-  /// Leaves what is not copied yet, which problem() tells then. Returns soon.
+  /// Gives up all unfinished uploads, which problem() then reports. Returns soon.
   void give_up();
 
  private:
   struct Job {
     std::string name;
-    std::filesystem::path files;  ///< empty: nothing is to be copied
+    std::filesystem::path files;  ///< empty: only marks the best
     bool best = false;
     bool unless_there = false;
   };
@@ -105,7 +105,7 @@ class CheckpointUploads {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
-  std::set<std::string> lost_;  ///< added, and not in the store
+  std::set<std::string> lost_;  ///< added checkpoints that are not in the store
   bool busy_ = false, ending_ = false;
   std::atomic<bool> leaving_ = false;
   std::optional<std::string> problem_;

@@ -26,7 +26,7 @@
 namespace composer {
 namespace {
 
-/// The cores belong to training, whose threads this one's would fight.
+/// Leaves the cores to training: no parallel computation in this thread.
 void stay_on_one_thread_with_a_name() {
   compute_alone();
   set_thread_name("checkpoint");
@@ -48,8 +48,7 @@ void check_finite(const TensorMap& model, int64_t batch) {
                   ") at batch " + std::to_string(batch) + ": no checkpoint is made of them");
 }
 
-/// What the task gave, or what it failed with: {"files": ...} or {"problem": ..., "not_finite":
-/// ...}.
+/// The result of the task, or its error: {"files": ...} or {"problem": ..., "not_finite": ...}.
 ordered_json report_of(std::future<ordered_json>& task) {
   try {
     return {{"files", task.get()}};
@@ -69,15 +68,15 @@ bool fits(const at::Tensor& kept, const at::Tensor& tensor) {
          kept.sizes() == tensor.sizes() && kept.strides() == tensor.strides();
 }
 
-/// A tensor's bytes, which are [begin, end) of those of all.
+/// The bytes of a tensor, at [begin, end) of the bytes of all tensors.
 struct Piece {
   std::byte* to;
   const std::byte* from;
   int64_t begin, end;
 };
 
-/// All in one go on all compute threads: to wait for them after each tensor takes longer than to
-/// copy most of them.
+/// Copies all pieces in one parallel loop: waiting for all threads after each tensor would take
+/// longer than most copies.
 void copy(const std::vector<Piece>& pieces) {
   if (pieces.empty()) return;
   at::parallel_for(0, pieces.back().end, /*grain_size=*/1 << 20, [&](int64_t begin, int64_t end) {
@@ -92,14 +91,14 @@ void copy(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
-/// Copies of tensors in host memory, which are read while the originals change. The memory is kept
-/// from one time to the next, and pinned where the tensors are on a GPU.
+/// Copies of tensors in host memory, which can be read while the originals change. The memory is
+/// reused, and pinned for tensors on a GPU.
 class CheckpointWriter::HostCopies {
  public:
-  /// Puts a copy in the place of each tensor. The copies of the last time are overwritten. Those
-  /// from a GPU are under way on its current stream until wait() has returned.
+  /// Replaces each tensor by a copy. Overwrites the previous copies. Copies from a GPU are complete
+  /// once wait() has returned.
   void take(const std::vector<at::Tensor*>& tensors);
-  /// Any thread may call it.
+  /// Waits for copies from a GPU. Any thread may call it.
   void wait() const;
 
  private:
@@ -150,8 +149,8 @@ struct CheckpointWriter::Job {
         plan(plan),
         folder(folder, name) {}
 
-  /// The files of this rank, and their sums as the manifest has them. Nothing where a whole
-  /// checkpoint stands.
+  /// Writes the files of this rank, and returns their checksums for the manifest. Writes nothing if
+  /// a complete checkpoint is kept.
   ordered_json write_files() const {
     auto sums = ordered_json::object();
     if (stands) return sums;
@@ -162,7 +161,7 @@ struct CheckpointWriter::Job {
     return sums;
   }
 
-  /// Does `work`, behind or in the first wait for it.
+  /// Runs `work`, in a thread or in the first wait for it.
   void run(bool behind, std::function<ordered_json()> work) {
     task = std::async(behind ? std::launch::async : std::launch::deferred,
                       [behind, work = std::move(work)] {
@@ -181,10 +180,10 @@ struct CheckpointWriter::Job {
   int64_t batch;
   Plan plan;
   NewCheckpoint folder;
-  ordered_json manifest;          ///< of the first rank
-  std::vector<TensorFile> files;  ///< of this rank
-  bool stands = false;            ///< a whole one that is not to be replaced
-  bool written = false;           ///< all ranks have written theirs
+  ordered_json manifest;          ///< the manifest, on the first rank
+  std::vector<TensorFile> files;  ///< the files of this rank
+  bool stands = false;            ///< a complete checkpoint exists and is kept
+  bool written = false;           ///< all ranks have written their files
   std::future<ordered_json> task;
 };
 
@@ -228,7 +227,8 @@ void CheckpointWriter::start(const Checkpoint& checkpoint, Plan plan) {
   });
 }
 
-/// The first rank makes the folder before any other writes in it.
+/// Starts a checkpoint of several ranks: the first rank makes the folder before any rank writes in
+/// it.
 void CheckpointWriter::begin_together(Job& job) {
   std::exception_ptr problem;
   try {
@@ -244,7 +244,7 @@ void CheckpointWriter::begin_together(Job& job) {
   });
 }
 
-/// Gives a checkpoint whose files are written its place.
+/// Publishes a checkpoint whose files are written.
 void CheckpointWriter::commit(Job& job) const {
   if (!job.stands) {
     const auto text = job.manifest.dump(1, ' ', false, ordered_json::error_handler_t::replace);
@@ -264,7 +264,7 @@ std::optional<SaveOutcome> CheckpointWriter::poll() {
 std::optional<SaveOutcome> CheckpointWriter::wait() {
   std::optional<SaveOutcome> outcome;
   while (job_ && !outcome) {
-    // However long a rank has to write, it answers the others within their time limit.
+    // However long a rank writes, it answers the others within their time limit.
     while (!ranks_.all(job_->is_over(std::chrono::seconds(1)))) {
     }
     outcome = advance();

@@ -8,11 +8,11 @@
 
 namespace composer {
 
-/// Whether the folder holds safetensors files, and is no checkpoint of this library, nor what is
-/// left of one.
+/// Whether the folder has safetensors files, and is neither a checkpoint of this library nor a
+/// remnant of one.
 bool is_dcp_folder(const std::filesystem::path& folder);
 
-/// Whether the file holds pieces of tensors, by its metadata; false for one of another kind.
+/// Whether the file has shards of tensors, by its metadata.
 bool is_dcp_shard(const std::filesystem::path& file);
 
 /// The tensors of all files of the folder itself, whole. A piece that stands in several files is

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// Hands on the file's bytes, block by block.
+/// Calls `receive` with the file's bytes, block by block.
 template <class Receive>
 void read_blocks(const fs::path& path, Receive&& receive) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -42,7 +42,8 @@ const at::ScalarType* find_type(std::string_view TypeNames::*kind, std::string_v
 
 enum class Function { ordered_dict, tensor, typed_tensor, first_argument };
 
-// What calling a name means here. Other names make what training programs keep beside the weights.
+// The meaning of a call of each name. Other names belong to objects that training programs store
+// beside the weights.
 const std::map<std::pair<std::string_view, std::string_view>, Function>& functions() {
   static const std::map<std::pair<std::string_view, std::string_view>, Function> all{
       {{"collections", "OrderedDict"}, Function::ordered_dict},

@@ -18,8 +18,8 @@ namespace composer {
 /// (lists the keys), tensors outside the file.
 TensorMap read_torch_file(const std::filesystem::path& path);
 
-/// Whether a word of a key, or of a prefix of names, says that it is of averaged weights:
-/// "model_ema", "state_dict_ema", "ema_model.module.", "swa_model".
+/// Whether a word of a key, or of a prefix of names, denotes averaged weights: "model_ema",
+/// "state_dict_ema", "ema_model.module.", "swa_model".
 bool names_average(std::string_view name);
 
 /// Writes a state dict as torch.save does, for torch.load, also with weights_only: `tensors` from

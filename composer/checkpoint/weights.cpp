@@ -28,8 +28,8 @@ bool starts_like_zip(const std::filesystem::path& path) {
   return magic[0] == 'P' && magic[1] == 'K';
 }
 
-/// Of a checkpoint: one, or those of the ranks that shared the weights out. UserError where there
-/// are none, or not all.
+/// The files of weights of a checkpoint: one, or several if ranks divided the weights. UserError if
+/// files are missing.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -94,7 +94,7 @@ std::vector<std::string> not_finite(const TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
     names.push_back(name);
-    const bool narrow = tensor.element_size() == 1;  // for which there is no isfinite
+    const bool narrow = tensor.element_size() == 1;  // isfinite() does not support such types
     finite.push_back((narrow ? tensor.to(at::kFloat) : tensor).isfinite().all());
   }
   if (names.empty()) return {};
@@ -207,7 +207,7 @@ TensorMap read_named_safetensors(const std::filesystem::path& path) {
 
 namespace {
 
-/// What the model's tensors may be called: as here, or as timm does.
+/// The names of the model's tensors, here and in timm.
 std::set<std::string> known_names(const Model& model) {
   std::set<std::string> known;
   const auto names = model.names_in("timm");
@@ -218,7 +218,7 @@ std::set<std::string> known_names(const Model& model) {
   return known;
 }
 
-/// How many names are known without each of the prefixes that end at a dot, "" among them.
+/// The number of known names behind each prefix that ends at a dot, and behind "".
 std::map<std::string, size_t> known_behind(const TensorMap& tensors,
                                            const std::set<std::string>& known,
                                            const std::vector<std::string>& ignore) {
@@ -234,7 +234,7 @@ std::map<std::string, size_t> known_behind(const TensorMap& tensors,
   return counts;
 }
 
-/// "" where names are to stay as they are.
+/// The prefix to remove; "" if names stay as they are.
 std::string prefix_to_take_off(const std::map<std::string, size_t>& counts, size_t in_model,
                                const std::string& source) {
   std::vector<std::string> best;

@@ -1,4 +1,4 @@
-// Weights from files into a model.
+// Reads weights from files into a model.
 #pragma once
 
 #include <filesystem>
@@ -13,22 +13,20 @@
 
 namespace composer {
 
-/// The weights in a folder that `composer export` wrote.
+/// The file of weights in a folder written by `composer export`.
 inline constexpr const char* exported_weights = "model.safetensors";
 
-/// All parameters and buffers by name, as they are (not copied): what a checkpoint stores of a
-/// model.
+/// All parameters and buffers by name, not copied: the model's tensors in a checkpoint.
 TensorMap model_tensors(const torch::nn::Module& model);
 
 /// Names of the floating-point tensors that hold NaN or an infinity. Waits for the device, once.
 std::vector<std::string> not_finite(const TensorMap& tensors);
 
-/// Where `path` is a folder that `composer export` wrote: the file of weights in it; else `path`.
+/// The file of weights if `path` is a folder written by `composer export`; else `path`.
 std::filesystem::path weights_file(const std::filesystem::path& path);
 
-/// Compares the files of a folder that `composer export` wrote, those whose names begin with
-/// `beginning`, with the checksums that its network.json tells; false where it tells none.
-/// UserError naming a file that is not as it was.
+/// Verifies the files of a folder written by `composer export` whose names begin with `beginning`,
+/// by the checksums in its network.json; false if that has none. UserError names a damaged file.
 bool verify_export(const std::filesystem::path& folder, std::string_view beginning = "");
 
 /// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), a checkpoint folder or one of
@@ -41,11 +39,12 @@ TensorMap read_weights(const std::filesystem::path& path);
 /// The tensors under a library's names and in its shapes.
 TensorMap in_names_of(const LibraryNames& names, const TensorMap& tensors);
 
-/// What a .safetensors file of in_names_of(names, tensors) tells of the names and shapes here.
+/// The metadata of a .safetensors file of in_names_of(names, tensors), with the original names and
+/// shapes.
 std::map<std::string, std::string> names_metadata(const LibraryNames& names,
                                                   const TensorMap& tensors);
 
-/// read_safetensors, under the names and in the shapes that the file tells of.
+/// Reads a .safetensors file, with the original names and shapes of its metadata.
 TensorMap read_named_safetensors(const std::filesystem::path& path);
 
 /// Takes off the prefix that a program put before the network's names ("model.", "backbone."):
@@ -57,20 +56,20 @@ TensorMap read_named_safetensors(const std::filesystem::path& path);
 TensorMap without_wrapper(const Model& model, TensorMap tensors, const std::string& source,
                           const std::vector<std::string>& ignore);
 
-/// Tensors of a file under the model's names and in its shapes where they have timm's
-/// (Model::names_in); the others as they are.
+/// The tensors of a file; those with timm's names get the model's names and shapes
+/// (Model::names_in).
 TensorMap in_own_names(const Model& model, TensorMap tensors);
 
-/// Which tensors a model takes from a file.
+/// The tensors that a model takes from a file.
 struct LoadRules {
   std::vector<std::string> ignore{};  ///< patterns (base/name_pattern.h) of names left out
-  bool strict = true;                 ///< what the model or the file lacks is an error
+  bool strict = true;                 ///< missing and unexpected tensors are errors
 };
 
-/// What was not copied, by name, in order.
+/// The names of tensors that were not copied, sorted.
 struct Unloaded {
-  std::vector<std::string> fresh;      ///< of the model: as they were
-  std::vector<std::string> left_over;  ///< of the file, without those of the model
+  std::vector<std::string> fresh;      ///< tensors of the model that were not loaded
+  std::vector<std::string> left_over;  ///< tensors of the file that the model lacks
 };
 
 /// Copies `tensors` into the parameters and buffers of the same names, or of those that timm calls
@@ -82,8 +81,8 @@ struct Unloaded {
 Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
                         const LoadRules& rules = {});
 
-/// read_weights and assign_weights. Of a checkpoint of a run the weights that its evaluation is of
-/// (weights_of_evaluation()), which the log names where they are an average.
+/// Calls read_weights() and assign_weights(). For a checkpoint of a run it takes
+/// weights_of_evaluation(); the log tells if they are an average.
 void load_weights(Model& model, const std::filesystem::path& path, const LoadRules& rules = {});
 
 }  // namespace composer

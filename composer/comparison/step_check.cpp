@@ -15,7 +15,7 @@
 namespace composer {
 namespace {
 
-/// Hands out another loader's batches and keeps them.
+/// Passes on another loader's batches and keeps a copy.
 class KeepingLoader : public Loader {
  public:
   explicit KeepingLoader(std::shared_ptr<Loader> loader) : loader_(std::move(loader)) {}
@@ -37,7 +37,7 @@ class KeepingLoader : public Loader {
     return batch;
   }
 
-  /// In order, with the ends of epochs.
+  /// The batches in order, with the ends of epochs.
   const std::vector<std::optional<RawBatch>>& kept() const { return kept_; }
 
  private:
@@ -45,7 +45,7 @@ class KeepingLoader : public Loader {
   std::vector<std::optional<RawBatch>> kept_;
 };
 
-/// Hands out what a KeepingLoader kept, which has all transforms applied; then nothing.
+/// Returns the batches that a KeepingLoader kept, which have all transforms applied; then nothing.
 class ReplayLoader : public Loader {
  public:
   explicit ReplayLoader(std::shared_ptr<const KeepingLoader> kept) : kept_(std::move(kept)) {}
@@ -65,7 +65,7 @@ class ReplayLoader : public Loader {
   size_t next_ = 0;
 };
 
-/// What is not of the step itself stays out.
+/// Removes everything that does not belong to a step.
 TrainerParts bare(TrainerParts parts) {
   auto& options = parts.options;
   if (options.max_duration.unit == TimeUnit::second)
@@ -89,7 +89,7 @@ void add(TrainerParts& parts, const std::shared_ptr<StepWitness>& witness) {
                           {"step_witness", witness, subscriptions<StepWitness>()});
 }
 
-/// Returns the signal that ended it, else 0.
+/// Trains; returns the signal that ended training, else 0.
 int train(TrainerParts parts, StepCheck::Side& side) {
   Trainer trainer(std::move(parts));
   const auto summary = trainer.fit();
@@ -131,7 +131,7 @@ constexpr double float_rounding = 1.2e-7;  // a bit more than the two halves of 
 
 double length_of(const at::Tensor& tensor) { return tensor.to(at::kDouble).norm().item<double>(); }
 
-/// error / of, where 0 / 0 is no error.
+/// error / of, with 0 / 0 = 0.
 double share(double error, double of) {
   if (!std::isfinite(error) || !std::isfinite(of)) return infinite;
   return error <= 0 ? 0 : of > 0 ? error / of : infinite;
@@ -158,10 +158,10 @@ struct Error {
   std::string tensor;
   double value;
 };
-using Errors = std::vector<Error>;  ///< in the network's order
+using Errors = std::vector<Error>;  ///< errors in the network's order
 
-/// measure: (checked, reference, place in the reference) -> error. A tensor that only one has is
-/// infinitely wrong.
+/// The error of each tensor. measure: (checked, reference, index in the reference) -> error. It is
+/// infinite for a tensor that only one side has.
 template <class Measure>
 Errors compare(const NamedTensors& checked, const NamedTensors& reference, const Measure& measure) {
   std::map<std::string, at::Tensor> left(checked.begin(), checked.end());
@@ -216,7 +216,7 @@ Errors errors_of(const std::string& what, const StepPair& step, const Tolerances
                        tolerances);
 }
 
-/// Forward passes go through the network's order, backward ones against it.
+/// The first tensor beyond the tolerance in the network's order; backward: in reverse order.
 std::string first_beyond(const Errors& errors, double tolerance, bool backward) {
   const auto beyond = [&](const Error& error) { return error.value > tolerance; };
   if (backward) {

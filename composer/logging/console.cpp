@@ -18,7 +18,7 @@
 namespace composer {
 namespace {
 
-/// A wait for the first batch that takes longer is told of where there is no bar.
+/// Seconds after which a wait for the first batch is logged if there is no progress bar.
 constexpr double short_wait = 3;
 
 struct ShownMetric {
@@ -33,7 +33,7 @@ constexpr ShownMetric evaluation_metrics[] = {{"mAP", "mAP "},
                                               {"MAE", "mean error "},
                                               {"R2", "R2 "}};
 
-/// The sets of an evaluation's values, val_dataset first, others in their order.
+/// The evaluation sets of the record's values: val_dataset first, the others in their order.
 std::vector<std::string> sets_of(const Record& record) {
   std::vector<std::string> sets;
   for (const auto& [name, value] : record.values)

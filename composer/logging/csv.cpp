@@ -112,7 +112,7 @@ std::string Csv::row(const Record& record) const {
   return joined(cells, ",") + "\n";
 }
 
-/// Rows that are there get empty cells for the new columns.
+/// Rewrites the file; its rows get empty cells for the new columns.
 void Csv::widen() {
   file_.write();
   std::ifstream before(path_);

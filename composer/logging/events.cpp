@@ -23,7 +23,7 @@ uint64_t number_at(std::string_view bytes, size_t at, size_t size) {
   return value;
 }
 
-/// Summary.Value: a tag, and what plugin shows it.
+/// A Summary.Value: its tag, and the plugin that shows it.
 ProtobufMessage value_of(std::string_view tag, std::string_view plugin = {},
                          std::string_view content = {}, std::string_view description = {}) {
   ProtobufMessage value;
@@ -38,7 +38,7 @@ ProtobufMessage value_of(std::string_view tag, std::string_view plugin = {},
   return value;
 }
 
-/// TensorProto of texts or bytes.
+/// A TensorProto of texts or bytes.
 ProtobufMessage strings(const std::vector<std::string>& texts) {
   constexpr int64_t type_string = 7;
   ProtobufMessage size, shape, tensor;

@@ -52,7 +52,7 @@ void GrowingFile::write() {
     if (size <= 0) {
       const int error = size < 0 ? errno : ENOSPC;
       drop_written(written);
-      // The rest of a piece that was cut; where even that fails, readers pass over it.
+      // Removes the part of a cut piece. If even that fails, readers skip it.
       if (::ftruncate(file_, static_cast<off_t>(end_)) != 0) errno = error;
       throw RunError(cannot_be_written(path_, error));
     }

@@ -14,7 +14,7 @@
 namespace composer {
 namespace {
 
-/// Done once the work that is queued on the device's stream is.
+/// An event after the work that is queued on the device's current stream.
 std::shared_ptr<void> event_after_work_on(at::Device device) {
   auto event = std::make_shared<c10::Event>(device.type());
   event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
@@ -30,10 +30,10 @@ LoggedImage logged_image(const at::Tensor& pixels, std::string caption) {
           std::move(caption)};
 }
 
-/// Numbers of which there are copies at one time.
+/// The most numbers that are copied at one time.
 constexpr int64_t at_once = 1 << 20;
 
-/// In any order, without a copy where they lie side by side.
+/// The numbers as one dimension in any order, without a copy if they are contiguous in memory.
 at::Tensor in_a_row(const at::Tensor& numbers) {
   return numbers.is_non_overlapping_and_dense() ? numbers.as_strided({numbers.numel()}, {1})
                                                 : numbers.flatten();
@@ -43,7 +43,7 @@ at::Tensor finite_doubles(const at::Tensor& numbers) {
   return numbers.to(at::kDouble).nan_to_num(0, 0, 0);
 }
 
-/// min, max, sum, sum of squares.
+/// The min, max, sum and sum of squares of all pieces.
 std::array<at::Tensor, 4> summary(const std::vector<at::Tensor>& pieces) {
   std::vector<at::Tensor> lows, highs, sums, squares;
   for (const auto& piece : pieces) {

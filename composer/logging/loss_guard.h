@@ -1,4 +1,4 @@
-// Notices a training loss that is not finite.
+// Detects training losses that are not finite.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,8 @@
 
 namespace composer {
 
-/// Sees what the logger writes, so that no step waits for the device: a bad loss is known some
-/// batches late, unless see() was told of it before.
+/// Checks the losses that the logger writes, so that no step waits for the device. A bad loss is
+/// known some batches later, unless see() was called with it before.
 class LossGuard : public LogSink {
  public:
   struct Bad {
@@ -19,10 +19,11 @@ class LossGuard : public LogSink {
     double loss;
   };
 
-  /// tolerated: how many such batches in a row are let pass, which loss scaling may need.
+  /// tolerated: the number of bad batches in a row that are ignored, which loss scaling may need.
   explicit LossGuard(int64_t tolerated) : tolerated_(tolerated) {}
 
-  /// A batch's loss, where reading it waits for nothing. Batches are seen in order, each once.
+  /// Checks a batch's loss, if reading it does not wait for the device. Batches come in ascending
+  /// order; a second call for a batch does nothing.
   void see(const Timestamp& time, double loss) {
     if (time.batch <= last_) return;
     last_ = time.batch;
@@ -36,12 +37,12 @@ class LossGuard : public LogSink {
       if (name == "loss/train") see(record.time, value);
   }
 
-  /// The batch whose loss was one too many; nothing on later calls.
+  /// The batch with the first bad loss that is not tolerated; nothing on later calls.
   std::optional<Bad> take() { return std::exchange(bad_, std::nullopt); }
 
  private:
   int64_t tolerated_, in_a_row_ = 0;
-  int64_t last_ = -1;  ///< the batch that was seen last
+  int64_t last_ = -1;  ///< the last checked batch
   bool told_ = false;
   std::optional<Bad> bad_;
 };

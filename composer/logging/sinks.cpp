@@ -21,7 +21,7 @@ nlohmann::ordered_json entry_of(const std::string& line) {
   return nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
 }
 
-/// Whether a line of metrics.jsonl belongs to the part of the run that a resumption keeps.
+/// Whether a resumption keeps a line of metrics.jsonl.
 bool is_kept(const nlohmann::ordered_json& entry, const RunInfo& info) {
   if (!entry.is_object()) return false;
   std::vector<std::string> names;
@@ -32,7 +32,7 @@ bool is_kept(const nlohmann::ordered_json& entry, const RunInfo& info) {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// As part of a file's name.
+/// `name` with only letters, digits and _, as part of a file's name.
 std::string file_name(std::string name) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');

@@ -1,4 +1,4 @@
-// The sinks behind the files of a run: metrics.jsonl, and the values for summary.json.
+// The sinks for a run's files: metrics.jsonl, the values of summary.json, and images.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +9,11 @@
 #include "base/files/run_folder.h"
 #include "composer/logging/growing_file.h"
 #include "composer/logging/log_sink.h"
-#include "composer/logging/logger.h"
 
 namespace composer {
 
-/// metrics.jsonl: one JSON object a record. When a run resumes, lines of batches after its start
-/// are dropped, so that each batch stands there once. What a full disk does not take waits for
-/// room.
+/// Writes metrics.jsonl: one JSON object per record. When a run resumes, lines of later batches are
+/// dropped, so that each batch occurs once. Lines that a full disk does not take are written later.
 class JsonlSink : public LogSink {
  public:
   std::string name() const override { return "metrics.jsonl"; }
@@ -28,11 +26,11 @@ class JsonlSink : public LogSink {
   GrowingFile file_;
 };
 
-/// The record as one JSON object: what is a line of metrics.jsonl.
+/// The record as one JSON object, which is a line of metrics.jsonl.
 nlohmann::ordered_json json_of(const Record& record);
 
-/// The last and the best value of each metric, over the whole run: what stood in metrics.jsonl
-/// before a resumption counts.
+/// Keeps the last and the best value of each metric over the whole run. After a resumption the kept
+/// lines of metrics.jsonl count.
 class SummarySink : public LogSink {
  public:
   bool in_loop() const override { return true; }
@@ -50,8 +48,9 @@ class SummarySink : public LogSink {
 };
 
 /// images/<name>-ba<batch>-<number>.png, and images/index.json: {"images": [{"file", "name",
-/// "epoch", "batch", "caption"}]}, files as seen from the run's folder. When a run resumes, what is
-/// of later batches is forgotten. What cannot be written is left out with a warning.
+/// "epoch", "batch", "caption"}]}, with files relative to the run's folder. When a run resumes,
+/// images of later batches are dropped from the index. Images that cannot be written are left out
+/// with a warning.
 class ImageFolder : public LogSink {
  public:
   std::string name() const override { return "images"; }
@@ -62,8 +61,8 @@ class ImageFolder : public LogSink {
  private:
   void put(const ImageRecord& record);
 
-  std::filesystem::path folder_;  ///< the run's
-  std::string index_;             ///< JSON of the images so far: a list
+  std::filesystem::path folder_;  ///< the run's folder
+  std::string index_;             ///< JSON list of the images so far
 };
 
 }  // namespace composer

@@ -92,7 +92,7 @@ bool is_kept(const EventPlace& place, const RunInfo& info) {
   return info.keeps(of_evaluation ? "eval" : "", place.step, names);
 }
 
-/// Leaves of an earlier process's file what the run goes on from.
+/// Removes the events that a resumption drops from an earlier process's file.
 void keep_events(const fs::path& path, const RunInfo& info) {
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};

@@ -90,6 +90,7 @@ class Dataset {
   /// The published number of samples per epoch, known without the data. Nothing if only the data
   /// tell the number.
   virtual std::optional<int64_t> published_samples() const { return std::nullopt; }
+  /// Whether an epoch leaves out an incomplete last batch.
   virtual bool drop_last() const = 0;
   virtual ImageSize image_size() const = 0;
 

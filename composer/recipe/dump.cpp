@@ -29,7 +29,7 @@ void dump(Value& root, ChoiceKey key,
   root.set(std::string(name(key)), std::move(map));
 }
 
-/// By name: the set, and how it is evaluated on.
+/// The sets by name, with their options.
 Value tree(const std::vector<NamedEvaluation>& evaluators) {
   Value sets = Value::map();
   for (const auto& [name, dataset, given] : evaluators) {
@@ -43,7 +43,7 @@ Value tree(const std::vector<NamedEvaluation>& evaluators) {
   return sets;
 }
 
-/// The value's texts without user, password and query of addresses.
+/// Removes user, password and query from addresses in the value's texts.
 void hide_secrets(Value& value) {
   value.text = address_without_secrets(std::move(value.text));
   for (Value& item : value.items) hide_secrets(item);
@@ -55,7 +55,7 @@ std::string yaml_without_secrets(Value root) {
   return to_yaml(root);
 }
 
-/// Keys that never alter the weights, and those that a checkpoint has on its own.
+/// Keys that never alter the weights, and keys that a checkpoint stores by itself.
 constexpr std::array<std::string_view, 15> other_keys{
     "seed",
     "grad_accum",
@@ -76,7 +76,8 @@ constexpr std::array<std::string_view, 15> other_keys{
 constexpr std::array<std::string_view, 5> other_prefixes{"eval_", "evaluators", "run_", "save_",
                                                          "load_"};
 
-/// Whether `path` is a key that chooses components, which alter the weights or do not.
+/// Whether `path` is a key that chooses components. alters: components that alter the weights, or
+/// that do not.
 bool chooses(const std::string& path, bool alters) {
   return std::any_of(std::begin(choice_facts), std::end(choice_facts), [&](const auto& choice) {
     return choice.key == path && choice.alters == alters;
@@ -92,8 +93,8 @@ bool matters(const std::string& path) {
 
 bool holds_components(const std::string& path) { return chooses(path, /*alters=*/true); }
 
-/// A key that only one of them has is a key that one's program did not know, unless it names a
-/// component.
+/// Adds a line for each difference. A key that only one recipe has was unknown to the other's
+/// program version and is skipped, unless it names a component.
 void compare(const std::string& path, const Value& before, const Value& now,
              std::vector<std::string>& lines) {
   if (before.kind != Value::Kind::map && now.kind != Value::Kind::map) {

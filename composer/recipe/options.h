@@ -32,7 +32,7 @@ inline Value write_value(const OnBadSample& value) {
   return Value::scalar(on_bad_sample_word(value));
 }
 
-/// The loader's options as far as a recipe gives them; loader_options() sets the others.
+/// The loader's options that a recipe gives; loader_options() sets the others.
 struct DataloaderOptions : LoaderOptions {
   bool persistent_workers = true;
   double timeout = 0;
@@ -81,7 +81,7 @@ struct DataloaderOptions : LoaderOptions {
   }
 };
 
-/// What is evaluated on, where the data come as one set.
+/// A split of one data set into a part for training and a part for evaluation.
 struct SplitOptions {
   double val = 0;
   int64_t seed = 1;
@@ -98,7 +98,7 @@ struct SplitOptions {
   }
 };
 
-/// How s3:// and https:// are reached.
+/// Access to s3:// and https:// addresses.
 struct RemoteKeys {
   std::string endpoint_url, region, cache_dir;
   double cache_limit = 0;
@@ -114,8 +114,8 @@ struct RemoteKeys {
   }
 };
 
-/// In steps of this process: after skip_first ones, cycles of wait, warmup and active, each of
-/// which leaves a trace of its active ones. As PyTorch's profiler counts.
+/// The traced steps, counted in this process as PyTorch's profiler does: skip_first steps, then
+/// cycles of wait, warmup and active steps. Each cycle writes a trace of its active steps.
 struct TraceSchedule {
   int64_t skip_first = 5, wait = 0, warmup = 1, active = 0, repeat = 1;
 
@@ -145,7 +145,7 @@ struct ProfilerOptions {
   }
 };
 
-/// Of one of the further sets that are evaluated on.
+/// Options of a further evaluation set.
 struct EvaluatorOptions {
   std::optional<Time> eval_interval;
   std::optional<int64_t> subset_num_batches;
@@ -165,10 +165,10 @@ struct EvaluatorOptions {
   }
 };
 
-/// Microbatches that a step is split into.
+/// The number of microbatches of a step.
 struct Microbatches {
-  int64_t count = 1;       ///< at first
-  bool automatic = false;  ///< more where memory does not suffice
+  int64_t count = 1;       ///< the initial number
+  bool automatic = false;  ///< doubled whenever memory does not suffice
 
   Microbatches() = default;
   Microbatches(int64_t number) : count(number) {}
@@ -419,10 +419,10 @@ inline constexpr const char* evaluators_doc =
     "further sets that are evaluated on: name -> dataset, eval_interval, subset_num_batches; their "
     "metrics are metrics/<name>/Accuracy";
 
-/// What a name may be, as a regular expression.
+/// The allowed names, as a regular expression.
 inline constexpr const char* evaluator_name_pattern = "^(?!(eval|train)$)[A-Za-z0-9_-]+$";
 
-/// What is wrong with the name of a set, to come after it in a message; empty: nothing.
+/// The problem with a set's name, which follows the name in a message; empty: none.
 inline std::string evaluator_name_problem(const std::string& name) {
   if (name == "eval") return "is val_dataset's name; choose another one";
   if (name == "train") return "would be taken for the training's metrics; choose another name";

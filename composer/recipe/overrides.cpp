@@ -33,7 +33,7 @@ void place(Value& value, const Origin& origin) {
 
 bool is_map(const Value& value) { return value.kind == Value::Kind::map; }
 
-/// The words as maps; nothing, and a problem, where one is none.
+/// The words as maps; nothing, and a problem, if a word is not a map.
 std::optional<Value> maps_of(const Override& given, const RecipeKey& key, Problems& problems) {
   if (const Value whole = given.value(); whole.none() || is_automatic(whole)) return whole;
   Value all = Value::list();
@@ -63,17 +63,17 @@ constexpr std::string_view words_for_folders =
     " output output_dir out outdir out_dir save_dir save_path save_folder log_dir logdir work_dir "
     "default_root_dir checkpoint_dir ";
 
-/// Words that mean one key. `key` is an ending of its path.
+/// Words for one key. `key` is an ending of its path.
 struct Entry {
-  std::string_view words;  ///< between spaces
+  std::string_view words;  ///< separated by spaces, with a space at both ends
   std::string_view key;
-  std::string_view example;        ///< for a word that came without a value
-  std::string_view unit = "";      ///< put behind a number
-  std::string_view constant = "";  ///< the value, whatever was given
-  bool remote = false;             ///< for a path of a store alone
+  std::string_view example;        ///< the value in the suggestion if the word had none
+  std::string_view unit = "";      ///< appended to a number
+  std::string_view constant = "";  ///< the suggested value, whatever was given
+  bool remote = false;             ///< only if the value is a remote path
 };
 
-// The first entry of a word whose key the recipe has counts.
+// Of the entries with a word, the first one whose key the recipe has counts.
 constexpr auto entries = std::to_array<Entry>({
     {" epochs num_epochs n_epochs max_epochs train_epochs total_epochs ", "max_duration", "10ep",
      "ep"},
@@ -127,7 +127,7 @@ constexpr auto entries = std::to_array<Entry>({
     {" manual_seed random_seed ", "seed", "17"},
 });
 
-/// As it stands among the words of an entry.
+/// The word as it is written in Entry::words.
 std::string listed(const std::string& word) {
   std::string text(1, ' ');
   text.append(lower_case(word)).append(1, ' ');
@@ -144,7 +144,7 @@ std::string value_of(const Entry& entry, const std::vector<std::string>& values)
   return all;
 }
 
-/// The paths that end with `key`; the key itself where it is one.
+/// The paths that end with `key`; only the key itself if it is a whole path.
 std::vector<std::string> ending_with(const std::vector<std::string>& paths,
                                      const std::string& key) {
   std::vector<std::string> found;

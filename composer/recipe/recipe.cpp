@@ -16,7 +16,7 @@
 namespace composer {
 namespace {
 
-/// A component named by the recipe or the command line, and the parameters that are written for it.
+/// A component named by the recipe or the command line, with its written parameters.
 struct Pick {
   std::string name;
   Value params;
@@ -24,7 +24,7 @@ struct Pick {
   FieldSet fields;
 };
 
-/// A top-level key that chooses components, and what it chose.
+/// A top-level key that chooses components, and the chosen components.
 struct Choice {
   std::string key;
   const CatalogBase* catalog;
@@ -53,7 +53,7 @@ std::vector<Choice> make_choices(const Registry& known) {
   return choices;
 }
 
-/// Gives all values this place, and adds to `problems` what no file may have.
+/// Sets the origin of all values, and adds to `problems` texts that no file may have.
 void take_as_file(Value& value, const Origin& place, Problems& problems) {
   const auto check = [&](const std::string& text) {
     if (find_invalid_utf8(text) != std::string::npos)
@@ -73,7 +73,7 @@ void take_as_file(Value& value, const Origin& place, Problems& problems) {
 /// parameters.
 class Resolver {
  public:
-  /// problems: of reading `root`.
+  /// problems: those of reading `root`.
   Resolver(Value root, Problems problems, const std::vector<std::string>& words,
            const Registry& known, RecipeUse use)
       : use_(std::move(use)),
@@ -140,8 +140,8 @@ class Resolver {
     return choice.key.starts_with(evaluators_key) && choice.key.ends_with(".dataset");
   }
 
-  /// Those of the file, those whose dataset is given on the command line, and of these the ones
-  /// that --evaluators names.
+  /// Collects the sets of the file and the sets whose dataset is given on the command line.
+  /// --evaluators selects among them.
   void read_evaluators() {
     if (const Value* written = root_.find(evaluators_key); written && !written->none()) {
       if (written->kind != Value::Kind::map)
@@ -305,8 +305,8 @@ class Resolver {
     }
   }
 
-  /// What the recipe leaves to the data and weights (`auto`) it leaves to them for another
-  /// component too.
+  /// Keys that are `auto` for the recipe's component stay `auto` for the component that replaces
+  /// it.
   static void leave_open(const Choice& choice, const std::string& name, const Pick& before,
                          Value& params) {
     if (!choice.catalog->contains(name) || before.params.kind != Value::Kind::map) return;
@@ -318,7 +318,7 @@ class Resolver {
         params.set(key, value, origin);
   }
 
-  /// What Composer trains with when a recipe names none.
+  /// Adds MosaicML Composer's default if the recipe names no optimizer.
   void default_optimizer() {
     Choice& choice = choice_of(ChoiceKey::optimizer);
     if (!choice.picks.empty() || choice.faulty || !choice.catalog->contains("decoupled_sgdw"))
@@ -328,7 +328,7 @@ class Resolver {
     add_pick(choice, "decoupled_sgdw", std::move(params));
   }
 
-  /// What a run leaves where neither the recipe nor the command line says.
+  /// Adds the default loggers if neither the recipe nor the command line names loggers.
   void default_loggers() {
     Choice& choice = choice_of(ChoiceKey::loggers);
     if (root_.find(choice.key) != nullptr || given_.contains(choice.key)) return;
@@ -361,7 +361,7 @@ class Resolver {
     }
   }
 
-  /// Of a list of maps.
+  /// The keys of each map in a list of maps: "{pattern, lr_scale}"; else empty.
   static std::string item_keys(const Field& field) {
     constexpr std::string_view list = "list of ";
     return field.type.starts_with(std::string(list) + "{") ? field.type.substr(list.size()) : "";
@@ -392,7 +392,7 @@ class Resolver {
     if (first_time(given, meant[0]->path)) apply(given, *meant[0], problems_);
   }
 
-  /// Why no key of this recipe is called as in `given`.
+  /// Why the recipe has no key of the name in `given`.
   std::string why_unknown(const Override& given) {
     const std::string& word = given.key;
     const size_t dot = word.find('.');
@@ -447,8 +447,8 @@ class Resolver {
            "; select it with '" + command + " " + name + "'";
   }
 
-  /// Whether `word` is a component, or a key of some, that is registered but not selected; empty if
-  /// not.
+  /// How to select the registered component that `word` names, or that has a key of this name;
+  /// empty if there is none.
   std::string not_selected(const std::string& word) const {
     for (const Choice& choice : choices_) {
       std::vector<std::string> takers;
@@ -468,7 +468,7 @@ class Resolver {
     return {};
   }
 
-  /// Notes a key that is `auto`, and gives it a value for now.
+  /// Notes a key that is `auto`, and sets its stand-in value.
   void stand_in(const RecipeKey& key) {
     const auto* const automatic = find_automatic(key.path);
     Value* map = key.map;
@@ -530,8 +530,8 @@ class Resolver {
                   (main ? " needs it" : " need it"));
   }
 
-  /// Where another set than val_dataset is to have the best checkpoint, it is there. Where nothing
-  /// is trained there is no best checkpoint, and sets may be left out.
+  /// Checks that save_best's metric is one of an existing set. Without training there is no best
+  /// checkpoint, and sets may be left out.
   void check_best_set() {
     if (use_.evaluation) return;
     const std::string& metric = recipe_.options.save_best;
@@ -559,7 +559,7 @@ class Resolver {
               "train_dataset");
   }
 
-  /// Makes val_dataset the set of train_dataset with the same parameters, for evaluation.
+  /// Makes val_dataset a copy of train_dataset's set, for evaluation.
   void split_train_dataset() {
     const Choice& training = choice_of(ChoiceKey::train_dataset);
     auto component = training.catalog->find(recipe_.train_dataset->name());

@@ -44,15 +44,15 @@ std::vector<std::shared_ptr<T>> build_all(
   return built;
 }
 
-/// A set, its open data, and the names of its classes.
+/// A data set, its loader, and the names of its classes.
 struct OpenSet {
   std::shared_ptr<Dataset> dataset;
   std::shared_ptr<Loader> loader;
   std::vector<std::string> class_names;
 };
 
-/// Whether the network's outputs are for what the data have as targets. path: of the set in the
-/// recipe. training: whether outputs without a class are told of.
+/// UserError if the model's outputs do not fit the data's targets. path: the set's path in the
+/// recipe. training: warns of outputs without a class.
 void check_targets(const std::string& path, const Dataset& dataset, const Recipe& recipe,
                    const Model& model, bool training) {
   const auto outputs = std::to_string(model.num_classes()),
@@ -92,20 +92,20 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
               outputs + " outputs, of which the others are never right" + setting);
 }
 
-/// A set and what it is for, not yet open.
+/// A data set to be opened, and its use.
 struct SetToOpen {
-  std::string path;  ///< in the recipe, for messages
+  std::string path;  ///< the set's path in the recipe, for messages
   std::shared_ptr<Dataset> dataset;
-  std::shared_ptr<Dataset> described;  ///< which knows targets and classes; may be `dataset`
+  std::shared_ptr<Dataset> described;  ///< the set that knows targets and classes; may be `dataset`
   LoaderOptions options;
   bool training = false;
-  /// Of the set, where they are known already.
+  /// Class names of the set, if they are known already.
   std::vector<std::string> class_names{};
-  /// That the network was trained on; empty where that is not known.
+  /// Class names that the network was trained on; empty if not known.
   std::vector<std::string> trained{};
 };
 
-/// `step`, whose errors name `path`.
+/// Calls `step`; its UserErrors name `path`.
 auto in_place(const std::string& path, const auto& step) {
   try {
     return step();
@@ -125,7 +125,7 @@ void warn_of_alike_classes(const std::string& path, const std::vector<std::strin
               joined(alike, "; ") + "; are they meant to be one?");
 }
 
-/// Names of the classes that the set's labels will mean.
+/// Names of the classes for the set's labels.
 std::vector<std::string> classes_of(const SetToOpen& set) {
   auto names = set.class_names.empty() ? set.described->class_names() : set.class_names;
   const bool by_name = !names.empty() && set.dataset->finds_classes_by_name();
@@ -154,12 +154,12 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const SetToOpen& s
   });
 }
 
-/// Whether the set that is trained or evaluated on is of train_dataset's files.
+/// Whether the set that is trained or evaluated on reads train_dataset's files.
 bool is_of_train_dataset(const Recipe& recipe, bool training) {
   return training || recipe.options.split.val > 0;
 }
 
-/// In the recipe: of the set that is trained or evaluated on.
+/// The recipe's path of the set that is trained or evaluated on.
 std::string path_of_set(const Recipe& recipe, bool training) {
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   return path_of(
@@ -167,14 +167,14 @@ std::string path_of_set(const Recipe& recipe, bool training) {
       component->name());
 }
 
-/// Of the component: a key's text; empty where it does not have it.
+/// The text of the component's value for `key`; empty if it has no such key.
 std::string text_of(const std::shared_ptr<ComponentOf<Dataset>>& set, const std::string& key) {
   const auto params = write_fields(set->fields());
   const auto* const value = params.find(key);
   return value == nullptr ? "" : value->text;
 }
 
-/// A split is made of what lies in train/.
+/// Warns that a split divides train/ and does not read val/.
 void warn_of_val_not_read(const Recipe& recipe) {
   if (recipe.options.split.val <= 0 || text_of(recipe.train_dataset, "use_ffcv") == "true") return;
   const std::filesystem::path folder = text_of(recipe.train_dataset, "datadir");
@@ -185,7 +185,7 @@ void warn_of_val_not_read(const Recipe& recipe) {
               "' has val/, which is not read: a part of train/ is evaluated on");
 }
 
-/// What a network has learnt of images of one size it need not know of those of another.
+/// Warns if evaluated images have a much different size than those of the training.
 void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
   constexpr double much = 1.8;
   if (!recipe.train_dataset || text_of(recipe.val_dataset, "crop_size").empty()) return;
@@ -199,7 +199,7 @@ void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
             " meant?");
 }
 
-/// class_names, trained: as of SetToOpen.
+/// class_names, trained: as in SetToOpen.
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
              std::vector<std::string> class_names = {}, std::vector<std::string> trained = {}) {
   const auto path = path_of_set(recipe, training);
@@ -235,7 +235,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluat
                .trained = trained});
 }
 
-/// Those of `names` that are not among `others`.
+/// The `names` that are not among `others`.
 std::vector<std::string> without(std::vector<std::string> names,
                                  const std::vector<std::string>& others) {
   std::erase_if(names,
@@ -243,7 +243,7 @@ std::vector<std::string> without(std::vector<std::string> names,
   return names;
 }
 
-/// Labels are places in the list of classes: UserError where the two sets name other classes.
+/// Labels are indices into the list of classes: UserError if the two sets name different classes.
 void check_same_classes(const std::string& path, const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {
   if (trained.empty() || evaluated.empty() || trained == evaluated) return;
@@ -263,8 +263,8 @@ void check_same_classes(const std::string& path, const std::vector<std::string>&
                   "of which folders, and lists of names, may lack some for an evaluation");
 }
 
-/// Outputs are places in the list of targets: UserError where one that both sets have stands at
-/// another place. Other sources may have other names for the same.
+/// Outputs are indices into the list of targets: UserError if a target of both sets has two
+/// indices. Other names only cause a warning: they may denote the same targets.
 void check_same_targets(const std::string& path, const Recipe& recipe,
                         const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {
@@ -282,7 +282,7 @@ void check_same_targets(const std::string& path, const Recipe& recipe,
   log::warn(sides + ": they are taken to mean the same, in this order");
 }
 
-/// The check of the two for the model's kind of targets.
+/// Calls the one of the two checks for the model's kind of targets.
 void check_same_outputs(const std::string& path, const Recipe& recipe, const Model& model,
                         const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {
@@ -292,7 +292,7 @@ void check_same_outputs(const std::string& path, const Recipe& recipe, const Mod
     check_same_classes(path, trained, evaluated);
 }
 
-/// Tells of an evaluation on the samples that are trained on. path: of the evaluation's set.
+/// Warns of an evaluation on training samples. path: the evaluation set's path in the recipe.
 void warn_of_same_samples(const std::string& path, const DataLocation& trained,
                           const DataLocation& evaluated) {
   std::error_code error;
@@ -307,7 +307,7 @@ void warn_of_same_samples(const std::string& path, const DataLocation& trained,
             "with use_ffcv, of another ffcv_dest");
 }
 
-/// Gathers what is wrong, so that the user hears of everything at once.
+/// Collects problems, so that the user gets all of them at once.
 class Complaints {
  public:
   void add(const std::string& problem) { lines_.push_back(problem); }
@@ -327,8 +327,8 @@ class Complaints {
   std::vector<std::string> lines_;
 };
 
-/// Adds the recipe's further sets to `parts`. trained: as of SetToOpen. training: whether sets with
-/// other classes are refused here.
+/// Adds the recipe's further evaluation sets to `parts`. trained: as in SetToOpen. training: sets
+/// with other classes are refused.
 void open_evaluators(const Recipe& recipe, TrainerParts& parts,
                      const std::vector<std::string>& trained, bool training,
                      Complaints& complaints) {
@@ -342,8 +342,8 @@ void open_evaluators(const Recipe& recipe, TrainerParts& parts,
     });
 }
 
-/// What all ranks must have the same of: the device's type and the recipe. Paths may differ between
-/// machines.
+/// The settings that must be equal on all ranks: the device's type and the recipe without paths,
+/// which may differ between machines.
 std::vector<std::string> common_settings(const TrainerParts& parts) {
   std::vector<std::string> settings{"device: " + c10::DeviceTypeName(parts.device->type(), true),
                                     "parallelism: " + parts.options.parallelism};
@@ -353,7 +353,7 @@ std::vector<std::string> common_settings(const TrainerParts& parts) {
   return settings;
 }
 
-/// UserError where a rank was started with other settings than the first one.
+/// UserError if a rank was started with other settings than the first rank.
 void check_same_settings(const TrainerParts& parts) {
   const auto own = common_settings(parts);
   std::istringstream first(parts.ranks.broadcast(joined(own, "\n")));
@@ -372,7 +372,7 @@ void check_same_settings(const TrainerParts& parts) {
                       " was started with other settings: " + differences[rank]);
 }
 
-/// UserError where a rank has found other objects of a store than the first one.
+/// UserError if a rank found other versions of a store's objects than the first rank.
 void check_same_data(const Ranks& ranks) {
   const auto own = versions_in_use();
   std::string text;
@@ -390,7 +390,7 @@ void check_same_data(const Ranks& ranks) {
                       "stays as it is");
 }
 
-/// How the ranks that there are cannot divide images. One process alone evaluates whole ones.
+/// UserError if the ranks cannot divide images. A single process evaluates whole images.
 void check_division_of_images(const TrainerOptions& options, const RankEnvironment& environment,
                               bool training) {
   const int64_t ranks = environment.size;
@@ -427,7 +427,7 @@ void join(TrainerParts& parts) {
 
 namespace {
 
-/// A callback that every run from a recipe has, named or not.
+/// Adds a callback of every recipe's run, unless the recipe names it.
 template <class T>
 void add_unless_named(const std::string& name, TrainerParts& parts) {
   if (std::ranges::find(parts.callbacks, name, &Member<Callback>::name) == parts.callbacks.end())

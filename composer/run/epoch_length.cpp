@@ -10,7 +10,7 @@
 namespace composer {
 namespace {
 
-/// key: of the set, for messages. divided: whose samples options.split divides.
+/// key: the set's path, for messages. divided: the set whose samples options.split divides.
 EpochLength open_length(const Dataset& set, LoaderOptions options, bool training,
                         const std::string& key, const Dataset& divided) {
   const auto* const dataset = &set;
@@ -28,7 +28,7 @@ EpochLength open_length(const Dataset& set, LoaderOptions options, bool training
   } catch (const UserError& missing) {
     const auto published = divided.published_samples();
     if (!published) throw UserError(key + ": " + missing.what());
-    const bool told = !training && options.split;  // of the set that training has, just before
+    const bool told = !training && options.split;  // training has warned of the same set before
     if (!told)
       log::warn(key + ": the data were not read, and the set's published size stands for them: " +
                 missing.what());

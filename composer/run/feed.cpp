@@ -41,7 +41,7 @@ bool any_algorithm_listens(const Engine& engine, Event first, Event last) {
   });
 }
 
-/// Whether the layer of that path is a Conv2d, and none that does more.
+/// Whether the layer of that path is exactly a Conv2d, not a derived class.
 bool is_plain_convolution(Model& model, const std::string& path) {
   return std::ranges::any_of(placed_layers(model), [&](const auto& placed) {
     const auto& layer = *placed.layer;
@@ -49,7 +49,7 @@ bool is_plain_convolution(Model& model, const std::string& path) {
   });
 }
 
-/// Whether nothing but convolutions reads the network's input; not, where that is not known.
+/// Whether only convolutions read the network's input; false if not known.
 bool begins_with_convolutions(Model& model, const at::Tensor& image) {
   try {
     const auto graph = record(model, image);
@@ -59,7 +59,7 @@ bool begins_with_convolutions(Model& model, const at::Tensor& image) {
              return is_plain_convolution(model, graph.operations[reader].layer);
            });
   } catch (const std::exception&) {
-    return false;  // a network of other operations; what fails in it, fails in the first step
+    return false;  // the network cannot be recorded; other errors appear in the first step
   }
 }
 

@@ -18,7 +18,7 @@ std::string pixels(ImageSize size) {
   return std::to_string(size.height) + " x " + std::to_string(size.width) + " pixels";
 }
 
-/// Puts back what a forward pass changes: running statistics, the mode and the random numbers.
+/// Restores what a forward pass changes: running statistics, the mode and the random generator.
 class Unchanged {
  public:
   explicit Unchanged(Model& model)
@@ -46,9 +46,9 @@ class Unchanged {
   std::vector<at::Tensor> buffers_;
 };
 
-/// Why the network cannot compute on one image of the loader; empty where it can, or fails for
-/// another reason, of which the run tells. Sides of four strides leave every layer several
-/// pixels: larger ones tell no more, and may be too large for one process.
+/// Why the network cannot compute on one image of the loader; empty if it can, or if it fails for
+/// another reason. Sides are limited to four strides, which leave every layer several pixels:
+/// larger images may be too large for one process.
 std::string misfit(Model& model, const Loader& loader, bool training) {
   const Unchanged unchanged(model);
   const auto channels = std::ssize(loader.normalization().mean);
@@ -66,7 +66,7 @@ std::string misfit(Model& model, const Loader& loader, bool training) {
   return {};
 }
 
-/// Whether one of the parts of a batch has one sample; Batch::split says which parts there are.
+/// Whether Batch::split() makes a part with one sample.
 bool has_single_sample(int64_t samples, int64_t parts) {
   return samples / std::min(parts, samples) == 1;
 }

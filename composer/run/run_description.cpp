@@ -15,7 +15,7 @@
 namespace composer {
 namespace {
 
-/// What the run's first process wrote; else now.
+/// The start of the run as its first process wrote it; else now.
 std::string beginning(const std::filesystem::path& file) {
   std::ifstream in(file);
   const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);

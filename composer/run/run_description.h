@@ -1,4 +1,4 @@
-// What a run is, for those who look at its folder.
+// The description of a run, in its folder and on the terminal.
 #pragma once
 
 #include <filesystem>
@@ -14,10 +14,10 @@
 
 namespace composer {
 
-/// Writes <folder>/about.json: header (lines for people), class_names (may be empty), surgery (of
-/// each algorithm that changed the network, what it did), batches_per_epoch and total_batches (null
-/// where the run's length is in seconds), host, and began, the time of day at which the run did so
-/// first. RunError when it cannot be written.
+/// Writes <folder>/about.json: header (lines of text), class_names (may be empty), surgery (the
+/// changes of each algorithm that changed the network), batches_per_epoch and total_batches (null
+/// if the run's length is in seconds), host, and began, the time of the run's first start. RunError
+/// if it cannot be written.
 void write_run_description(const std::filesystem::path& folder,
                            const std::vector<std::string>& header,
                            const std::vector<std::string>& class_names,
@@ -27,8 +27,8 @@ void write_run_description(const std::filesystem::path& folder,
 /// "evaluation v2: 10000 samples of 224x224".
 std::string evaluation_line(const Loader& loader, const std::string& set);
 
-/// Device, network, data, length and place of a training run that is ready to start. evaluation:
-/// may be null. folder: empty when nothing is kept.
+/// The first lines of a training run: device, network, data, length and folder. evaluation: may be
+/// null. folder: empty without a run folder.
 std::vector<std::string> run_header(const State& state, const TrainerOptions& options,
                                     const Loader& training, const Loader* evaluation,
                                     const std::filesystem::path& folder, const RunContext& context);

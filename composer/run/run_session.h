@@ -30,27 +30,28 @@ namespace composer {
 /// How long a run has trained, and how fast.
 class RunClock {
  public:
-  /// Goes on from `seconds` of an earlier process.
+  /// Starts the clock at `seconds` of an earlier process.
   void start(double seconds) { begin_ = steady_seconds() - seconds, started_ = true; }
   bool started() const { return started_; }
-  /// Since the run's beginning, evaluation included.
+  /// Seconds since the run's beginning, evaluation included.
   double seconds() const { return steady_seconds() - begin_; }
 
-  /// A training batch of this process. The first ones are no measure of its speed.
-  /// waited: the seconds of it in which there were no data.
+  /// Counts a training batch of this process. The first batches are not used to measure speed.
+  /// waited: seconds of the batch in which data were missing.
   void count(int64_t samples, double seconds, double waited) {
     if (batches_++ == warmup_batches) samples_ = 0, seconds_ = 0, waited_ = 0;
     samples_ += samples, seconds_ += seconds, waited_ += waited;
   }
-  /// Time that training batches took beside the counted one.
+  /// Adds time of training batches outside count().
   void add(double seconds) { seconds_ += seconds; }
 
   int64_t batches() const { return batches_; }
-  /// Of training alone; 0 before the first batch.
+  /// Speed of training without evaluation; 0 before the first batch.
   double samples_per_second() const {
     return seconds_ > 0 ? static_cast<double>(samples_) / seconds_ : 0;
   }
-  /// Share of training's time in which it waited for data; nothing after the first batches alone.
+  /// Share of the training time that was spent in waiting for data; nothing during the first
+  /// batches.
   std::optional<double> wait_fraction() const {
     if (batches_ <= warmup_batches || seconds_ <= 0) return {};
     return waited_ / seconds_;

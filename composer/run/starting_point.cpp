@@ -23,7 +23,7 @@ namespace {
 
 std::string text_of(SplitOptions split) { return one_line(write_fields(collect(split))); }
 
-/// How weights of the checkpoint are taken where its run cannot go on.
+/// How to start from the checkpoint's weights if its run cannot be resumed.
 std::string new_run_from(const StartingPoint& start) {
   return "to start a new one from its weights, give " +
          (start.own ? "--load_path " + start.path.string() +
@@ -31,7 +31,7 @@ std::string new_run_from(const StartingPoint& start) {
                     : std::string("--load_weights_only true"));
 }
 
-/// As far as both go.
+/// Whether the shorter list is the beginning of the longer one.
 bool begin_alike(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   return std::equal(
       a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
@@ -48,8 +48,8 @@ std::optional<std::filesystem::path> newest_of(const RunFolder& folder,
   return newest_checkpoint(folder.checkpoints(), store);
 }
 
-/// What autoresume finds: the newest checkpoint of the run's folder, or of save_remote where that
-/// has a newer one, which is copied to the folder. Empty: none. Tidies up after a kill.
+/// The checkpoint for autoresume: the newest of the run's folder, or a newer one of save_remote,
+/// which is copied to the folder. Empty: none. Cleans up after a kill.
 std::string take_newest(const RunFolder& folder, const std::string& save_remote) {
   const auto newest = newest_of(folder, save_remote);
   if (!newest) return "";
@@ -213,7 +213,7 @@ void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
                     ours + ". " + how_to_go_on(start, "optimizer that it began with"));
   if (const auto problem = split_problem(checkpoint.recipe, options.split); !problem.empty())
     throw UserError(path + ": " + problem + ". " + how_to_go_on(start, "checkpoint's split"));
-  // Classes may be added behind the others; more names for the same data are not theirs.
+  // Classes may be appended, but not to the same data.
   if (const auto& classes = checkpoint.class_names;
       !classes.empty() && !begin_alike(classes, now.class_names) &&
       (checkpoint.data != now.data || classes.size() == now.class_names.size()))

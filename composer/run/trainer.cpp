@@ -31,10 +31,10 @@
 namespace composer {
 namespace {
 
-/// Logged values of so many batches are written whatever log_interval says.
+/// Logged values are written at least every so many batches, whatever log_interval is.
 constexpr int64_t most_unwritten_batches = 100;
 
-/// Batches in a row that loss scaling may need to find its scale.
+/// Bad batches in a row that are tolerated while loss scaling looks for its scale.
 constexpr int64_t scale_searches = 50;
 
 RunLength run_length_of(const TrainerOptions& options, const Loader* loader) {
@@ -86,7 +86,7 @@ std::set<std::string> names_of(const std::vector<Member<T>>& members) {
   return names;
 }
 
-/// UserError where ranks do not share images as the options say.
+/// UserError if ranks do not divide images as the options demand.
 void check_spatial_ranks(const TrainerOptions& options, const Ranks& ranks) {
   if (ranks.of_rows().size() == options.spatial_ranks) return;
   if (auto problem = spatial_ranks_problem(options.spatial_ranks, ranks.size()); !problem.empty())
@@ -97,8 +97,9 @@ void check_spatial_ranks(const TrainerOptions& options, const Ranks& ranks) {
                   "ranks.divided_by_rows(options.spatial_ranks)");
 }
 
-/// The same on all ranks. `amp` is measured: a run that goes on keeps to what it began with, and
-/// what a checkpoint was trained in is evaluated in that. loaded: of what is at `start`.
+/// Resolves the precision, equally on all ranks. `amp` is measured: a resumed run keeps its
+/// precision, and an evaluation uses that of the checkpoint's training. loaded: the origin of the
+/// weights at `start`.
 Precision choose_precision(const TrainerOptions& options, const State& state,
                            const StartingPoint& start, const Provenance& loaded) {
   const bool same_network = start.everything || !state.optimizer;
@@ -114,7 +115,7 @@ Precision choose_precision(const TrainerOptions& options, const State& state,
   return resolve_precision(state.ranks.broadcast(word), state.device);
 }
 
-/// What the ranks divide, and a line that says so.
+/// Determines what the ranks divide, and logs it.
 Divided find_division(const TrainerOptions& options, const State& state) {
   const auto& word = options.parallelism;
   if (word == "ddp") return Divided::nothing;
@@ -137,7 +138,7 @@ bool divides_weights(const TrainerOptions& options, const Ranks& ranks) {
   return options.parallelism == "fsdp" && !ranks.alone();
 }
 
-/// Leaves each rank its part of the weights; null where they are not divided.
+/// Divides the weights among the ranks; null if they are not divided.
 std::shared_ptr<ShardedParameters> sharded_parameters(const TrainerOptions& options,
                                                       const Engine& engine, const State& state) {
   if (!divides_weights(options, state.ranks)) return nullptr;
@@ -150,7 +151,7 @@ std::shared_ptr<ShardedParameters> sharded_parameters(const TrainerOptions& opti
 
 using FurtherEvaluators = std::vector<std::unique_ptr<Evaluator>>;
 
-/// UserError where save_best names what a training run does not evaluate.
+/// UserError if save_best names a metric that the training run does not evaluate.
 void check_save_best(const TrainerOptions& options, const State& state,
                      const FurtherEvaluators& further) {
   if (options.save_best.empty()) return;
@@ -164,7 +165,7 @@ void check_save_best(const TrainerOptions& options, const State& state,
                       " is 0");
 }
 
-/// Parts made by hand have not been through a recipe.
+/// Checks evaluators, as parts made in C++ have not been checked by a recipe.
 void check_evaluators(const FurtherEvaluators& further) {
   std::set<std::string> names;
   for (const auto& evaluator : further) {
@@ -177,7 +178,7 @@ void check_evaluators(const FurtherEvaluators& further) {
   }
 }
 
-/// wanted: whether one is added where the recipe names none.
+/// wanted: adds a console if the recipe names none.
 void add_console(Logger& logger, bool progress_bar, bool wanted) {
   for (const auto& sink : logger.sinks())
     if (auto* console = dynamic_cast<ConsoleSink*>(sink.get())) {
@@ -192,7 +193,7 @@ void log_running_metric(Logger& logger, const State& state, TrainStep& step) {
              step.metric().value());
 }
 
-/// Parts made by hand have not been through a recipe, whose rules are these.
+/// Checks options, as parts made in C++ have not been checked by a recipe.
 void check(TrainerOptions options) {
   Problems problems;
   check_fields(collect(options), "", problems);
@@ -265,7 +266,7 @@ void Trainer::prepare() {
     for (const auto& warning : check(schedulers_, state_.run_length, options_.scale_schedule_ratio))
       log::warn(warning);
 
-  // Surgery may not see the optimizer: it is attached to what surgery leaves.
+  // Surgery must not see the optimizer, which is attached after surgery.
   auto optimizer = std::exchange(state_.optimizer, nullptr);
   engine_.run(Event::init, state_);
   if (!state_.ranks.of_rows().alone()) check_by_rows(*state_.model);
@@ -284,7 +285,7 @@ void Trainer::prepare() {
     state_.optimizer->attach(*state_.model, state_.ranks, divided);
   }
   restore(start);
-  // Draws of weights may differ in their last bits between processors.
+  // Initial weights may differ in their last bits between processors.
   state_.ranks.broadcast(state_.model->parameters());
   state_.ranks.broadcast(state_.model->buffers());
 }
@@ -353,8 +354,8 @@ void Trainer::train() {
   clock_.start(state_.time.seconds);
   state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
-  state_.sharded_parameters.reset();  // of another fit()
-  // From here on: what came before may write to all weights.
+  state_.sharded_parameters.reset();  // those of an earlier fit()
+  // Weights are divided from here on: fit_start may write to all weights.
   state_.sharded_parameters = sharded_parameters(options_, engine_, state_);
   if (session_.nothing_left())
     log::warn("nothing is left to train: the checkpoint is at epoch " +
@@ -416,7 +417,7 @@ void Trainer::start_loader() {
     plan = std::move(sizes), planner = algorithm.name;
   }
   const auto& time = state_.time;
-  // The loader counts batches by its own epochs; a run that once had others is elsewhere.
+  // The loader counts batches by its own epochs; a run that had other epochs before has an offset.
   const int64_t ahead = state_.run_length.ahead_of_epochs;
   if (plan) expect_many_image_sizes();
   if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
@@ -465,7 +466,7 @@ RawBatch Trainer::next_training_batch() {
   const bool first = clock_.batches() == 0;
   if (first) logger_.progress({Progress::Phase::waiting, state_.time});
   auto batch = feed_->next();
-  if (!batch) batch = feed_->next();  // the end of the epoch before
+  if (!batch) batch = feed_->next();  // the end of the previous epoch
   if (!batch)
     throw RunError("the training loader gave no batch where its epochs have " +
                    std::to_string(state_.run_length.batches_per_epoch));
@@ -539,7 +540,7 @@ void Trainer::end_epoch() {
   });
   session_.agree();
   evaluate_if_due(true);
-  counted([&] { logger_.write(); });  // which may wait for a GPU
+  counted([&] { logger_.write(); });  // it may wait for a GPU
   engine_.run(Event::epoch_checkpoint, state_);
   session_.agree();
   save_if_asked();
@@ -555,7 +556,7 @@ void Trainer::evaluate_if_due(bool epoch_end) {
   const bool ended = last();
   Metrics metrics;
   if (!run_evaluations(epoch_end, ended, metrics)) return;
-  // One set's evaluation may end the run, and others have not been evaluated on at its end.
+  // One set's evaluation may end the run; then the other sets are evaluated too.
   if (!further_evaluators_.empty() && !ended) {
     session_.agree();
     if (last()) run_evaluations(epoch_end, true, metrics);

@@ -1,4 +1,4 @@
-// The part of the Trainer that takes up a run where a checkpoint left it, and makes checkpoints.
+// The part of the Trainer that resumes runs from checkpoints, and makes checkpoints.
 #include <ATen/record_function.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@
 namespace composer {
 namespace {
 
-/// Gives each part of the run what it kept, which leaves `kept_parts`.
+/// Gives each part of the run its state, which is removed from `kept_parts`.
 void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& kept_parts,
               const std::vector<std::pair<std::string, Stateful*>>& parts) {
   for (const auto& [name, part] : parts) {
@@ -59,7 +59,7 @@ void Trainer::restore(const StartingPoint& start) {
   hand_out(path, checkpoint.parts, checkpoint_parts());
 }
 
-/// Takes up the run where the checkpoint left it; the weights are in the model already.
+/// Resumes the run from the checkpoint, whose weights are in the model already.
 void Trainer::resume(const StartingPoint& start, Checkpoint checkpoint) {
   const auto& path = start.path;
   for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
