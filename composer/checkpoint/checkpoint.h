@@ -38,8 +38,8 @@ struct Checkpoint {
   /// The rank that has a tensor of `model`; every rank has the tensors that are not named here.
   std::map<std::string, int64_t> model_holders;
   StateDict optimizer;
-  std::map<std::string, StateDict>
-      parts;  ///< "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics"
+  /// "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics".
+  std::map<std::string, StateDict> parts;
   /// Differences in compute threads, instruction set and build between a loaded checkpoint and this
   /// process, one line each. With differences a resumed run is not bit-exact.
   std::vector<std::string> differences;

@@ -55,8 +55,8 @@ struct PickleTuple {
   std::vector<PickleValue> items;
 };
 struct PickleDict {
-  std::vector<std::pair<PickleValue, PickleValue>>
-      items;  ///< in order; keys may repeat: the last counts
+  /// In order; keys may repeat: the last counts.
+  std::vector<std::pair<PickleValue, PickleValue>> items;
 };
 
 /// The torch class of a tensor's memory in a pickle, "FloatStorage"; empty for types without one.

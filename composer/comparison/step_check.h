@@ -41,8 +41,8 @@ struct StepPair {
   const StepRecord& checked;
   const StepRecord& reference;
   const TrainedState& before;
-  bool overflowed =
-      false;  ///< loss scaling skipped the step: gradients and weights are not compared
+  /// Loss scaling skipped the step: gradients and weights are not compared.
+  bool overflowed = false;
 };
 
 struct StepCheckOptions {
@@ -81,9 +81,9 @@ struct StepCheck {
   int64_t batch_size = 0;
   std::vector<Deviation> deviations;
   int64_t overflowed = 0;  ///< steps that loss scaling skipped
-  std::vector<std::pair<double, double>>
-      free_losses;  ///< losses of the free steps: {checked, reference}
-  int signal = 0;   ///< the signal that ended the comparison early
+  /// Losses of the free steps: {checked, reference}.
+  std::vector<std::pair<double, double>> free_losses;
+  int signal = 0;  ///< the signal that ended the comparison early
 
   bool within() const;
 };

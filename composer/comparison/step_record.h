@@ -74,8 +74,8 @@ class StepWitness : public Algorithm {
     StateDict optimizer;
     std::vector<at::Tensor> generators;
   };
-  std::vector<Before>
-      befores_;  ///< states before a reference's steps, the first free step included
+  /// States before a reference's steps, the first free step included.
+  std::vector<Before> befores_;
   std::vector<StepRecord> records_;
   UpdateStart update_start_;  ///< set for a reference
   int64_t updates_ = 0;       ///< recorded updates of this step

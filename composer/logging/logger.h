@@ -106,8 +106,8 @@ class Logger {
   Waits waits_;
   std::vector<std::shared_ptr<LogSink>> sinks_;
   std::vector<LogSink*> direct_;  ///< sinks in the loop, from open() on
-  std::vector<std::unique_ptr<SinkThread>>
-      threads_;  ///< threads of the other sinks, from open() on
+  /// Threads of the other sinks, from open() on.
+  std::vector<std::unique_ptr<SinkThread>> threads_;
   bool opened_ = false;
   Pending open_;
   int64_t commits_ = 0;

@@ -31,8 +31,8 @@ struct State {
 
   RawBatch raw_batch;  ///< at augment the whole batch, still bytes, on `device`; else empty
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
-  int64_t first_sample =
-      0;  ///< index of the first sample of `batch` in the whole batch of all ranks
+  /// Index of the first sample of `batch` in the whole batch of all ranks.
+  int64_t first_sample = 0;
   const Loader* loader = nullptr;        ///< the loader of the whole batch; null: no batch yet
   at::Tensor indices;                    ///< RawBatch::indices of the whole batch
   ImageSize image_size;                  ///< size of a training image without a SizePlan
@@ -42,18 +42,17 @@ struct State {
   at::Tensor loss;  ///< loss of the last microbatch, weighted by its share of the batch; writable
                     ///< at before_backward
 
-  std::map<std::string, double>
-      eval_metrics;  ///< metrics of the last evaluation, set before eval_end: "metrics/eval/...",
-                     ///< "metrics/<set>/..."
+  /// Metrics of the last evaluation, set before eval_end: "metrics/eval/...", "metrics/<set>/...".
+  std::map<std::string, double> eval_metrics;
 
   Timestamp time;
   RunLength run_length;  ///< its max_duration may be changed to stop early
 
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;
-  at::MemoryFormat memory_format =
-      at::MemoryFormat::Contiguous;  ///< memory format of the model's weights and of batch.input
-  int64_t grad_accum = 1;            ///< microbatches of a batch; writable until before_train_batch
+  /// Memory format of the model's weights and of batch.input.
+  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;
+  int64_t grad_accum = 1;      ///< microbatches of a batch; writable until before_train_batch
   int64_t updates = 1;         ///< updates of the weights per batch, each from an equal part of the
                                ///< samples; writable until batch_start
   bool step_is_final = false;  ///< no algorithm acts between the last update of a batch and the
@@ -70,9 +69,9 @@ struct State {
   /// no event and does not change outputs and loss. May be called in after_train_batch.
   std::function<void()> recompute_gradients;
 
-  std::vector<std::string>
-      evaluation_sets;  ///< names of the sets that training evaluates on: "eval" for val_dataset,
-                        ///< then the names of evaluators; empty if nothing is trained
+  /// Names of the sets that training evaluates on: "eval" for val_dataset, then the names of
+  /// evaluators; empty if nothing is trained.
+  std::vector<std::string> evaluation_sets;
   std::string evaluation_set;  ///< name of the last evaluation's set, set before eval_start
 
   /// The model under the run's precision.

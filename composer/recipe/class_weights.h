@@ -14,8 +14,8 @@ namespace composer {
 /// Factors of the samples' losses by class, above 0; empty: no weights. At most one member is set.
 struct ClassWeights {
   std::vector<double> numbers;  ///< one weight per output
-  std::vector<std::pair<std::string, double>>
-      by_name;            ///< weights of the named classes, 1 for the others
+  /// Weights of the named classes, 1 for the others.
+  std::vector<std::pair<std::string, double>> by_name;
   bool balanced = false;  ///< weights inversely proportional to the classes' frequencies
 
   bool given() const { return !numbers.empty() || follow_from_data(); }

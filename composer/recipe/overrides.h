@@ -27,8 +27,8 @@ struct RecipeKey {
   Value* map;                      ///< "min_channels" is a key of this map ...
   std::vector<std::string> below;  ///< ... or, for nested structs, these keys one below the other
   bool list, flag;
-  std::string
-      item_keys;  ///< the keys of each map in a list of maps: "{pattern, lr_scale}"; else empty
+  /// The keys of each map in a list of maps: "{pattern, lr_scale}"; else empty.
+  std::string item_keys;
 };
 
 /// Removes train_dataset's keys if some are val_dataset's.

@@ -59,9 +59,9 @@ std::optional<Rates> learning_rates(const std::string& optimizer) {
 /// The weights of load_path, and the parameters of the model that will load them.
 struct GivenWeights {
   TensorMap parameters, tensors;  ///< tensors by the model's names
-  std::vector<std::string>
-      last_layer;          ///< names of the last layer's parameters, norms before it included
-  std::string classifier;  ///< name of the last layer's matrix, with a row per class
+  /// Names of the last layer's parameters, norms before it included.
+  std::vector<std::string> last_layer;
+  std::string classifier;                ///< name of the last layer's matrix, with a row per class
   std::vector<std::string> class_names;  ///< classes of the weights' training; may be empty
 };
 

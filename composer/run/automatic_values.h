@@ -20,8 +20,8 @@ enum class Purpose {
 struct ResolvedRecipe {
   /// Except in a plan, no key is `auto`, and class_weights are numbers.
   Recipe recipe;
-  std::vector<std::string>
-      choices;  ///< one line per choice: "train_batch_size: 8, as an epoch has ..."
+  /// One line per choice: "train_batch_size: 8, as an epoch has ...".
+  std::vector<std::string> choices;
   std::vector<std::string> unread{};  ///< in a plan: why a datadir or load_path could not be read
 };
 

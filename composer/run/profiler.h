@@ -96,8 +96,8 @@ class Profiler {
   int64_t steps_ = 0;     ///< steps of this process
   bool reached_ = false;  ///< the schedule's first traced step was reached
   int64_t asked_ = 0;     ///< requested steps that have not begun
-  std::optional<TraceSchedule>
-      asked_schedule_;      ///< the schedule of a requested trace; nothing without one
+  /// The schedule of a requested trace; nothing without one.
+  std::optional<TraceSchedule> asked_schedule_;
   int64_t asked_step_ = 0;  ///< the next step in asked_schedule_
   std::optional<Trace> trace_;
   std::optional<at::RecordFunction> range_;  ///< the range of the step

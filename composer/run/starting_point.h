@@ -66,8 +66,8 @@ std::string other_data(const Checkpoint& checkpoint, const std::string& digest,
 /// The run that is to be resumed. Members are empty if not known.
 struct RunNow {
   std::string recipe;  ///< resolved
-  std::vector<std::string>
-      class_names;   ///< class names of the training data; empty for target values
+  /// Class names of the training data; empty for target values.
+  std::vector<std::string> class_names;
   std::string data;  ///< Loader::digest()
 };
 

@@ -52,8 +52,8 @@ struct TrainerParts {
   std::vector<std::string> class_names;  ///< in order of their index, for checkpoints; may be empty
   bool console = true;                   ///< show progress on standard error
   Ranks ranks;  ///< the ranks that train together; each process has its own TrainerParts
-  std::shared_ptr<StepRecorder>
-      step_recorder{};                      ///< recorder for cuda_graph; null: the device's own
+  /// Recorder for cuda_graph; null: the device's own.
+  std::shared_ptr<StepRecorder> step_recorder{};
   std::vector<EvaluationSet> evaluators{};  ///< further sets beside eval_loader
 };
 
