@@ -155,7 +155,7 @@ RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Dev
   state.logger = &logger;
   state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
-  state.run_length = planned_run_length(length, options);
+  state.run_length = planned_run_length(length.batches, length.samples, options);
   const double images = state.run_length.batches(state.run_length.max_duration) *
                         static_cast<double>(options.train_batch_size);
   if (!(images <= most_images))

@@ -18,6 +18,12 @@ struct Member {
   EventSet events;
 };
 
+/// Whether the component's class overrides the event's function, and the component needs the event.
+template <class T>
+bool listens(const Member<T>& member, Event event) {
+  return member.events[static_cast<size_t>(event)] && member.component->listens(event);
+}
+
 /// Algorithms run in the listed order, reversed on closing events, unless Algorithm::order() says
 /// otherwise. Callbacks run after them in the listed order, but before them at init.
 class Engine {

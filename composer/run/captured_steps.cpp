@@ -55,7 +55,7 @@ std::string prevents_graph_capture(const Engine& engine, bool alone) {
   for (const auto& callback : engine.callbacks())
     for (auto i = static_cast<size_t>(Event::before_forward);
          i <= static_cast<size_t>(Event::after_train_batch); ++i)
-      if (callback.events[i] && callback.component->listens(static_cast<Event>(i)))
+      if (listens(callback, static_cast<Event>(i)))
         return callback.name + ": watches " + std::string(event_names[i]) + " of every step";
   return "";
 }

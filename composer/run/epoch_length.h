@@ -28,7 +28,7 @@ EpochLength epoch_length(const Recipe& recipe, const RunContext& context, bool t
 EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
                          const NamedEvaluation& evaluator);
 
-/// The length of a run with such epochs.
-RunLength planned_run_length(const EpochLength& length, const TrainerOptions& options);
+/// The length of a run by its options. batches, samples: those of an epoch.
+RunLength planned_run_length(int64_t batches, int64_t samples, const TrainerOptions& options);
 
 }  // namespace composer

@@ -33,14 +33,6 @@ at::ScalarType autocast_type(Precision precision) {
   return at::kFloat;
 }
 
-bool any_algorithm_listens(const Engine& engine, Event first, Event last) {
-  return std::ranges::any_of(engine.algorithms(), [&](const auto& member) {
-    for (auto i = static_cast<size_t>(first); i <= static_cast<size_t>(last); ++i)
-      if (member.events[i] && member.component->listens(static_cast<Event>(i))) return true;
-    return false;
-  });
-}
-
 /// Whether the layer of that path is exactly a Conv2d, not a derived class.
 bool is_plain_convolution(Model& model, const std::string& path) {
   return std::ranges::any_of(placed_layers(model), [&](const auto& placed) {
@@ -112,7 +104,13 @@ void Feed::fetch_ahead() {
 at::ScalarType input_type(const Engine& engine, const State& state, ImageSize size,
                           int64_t channels, Event first, Event last) {
   const auto rounded = autocast_type(state.precision);
-  if (state.device.is_cpu() || rounded == at::kFloat || any_algorithm_listens(engine, first, last))
+  const auto sees_images = [&](const auto& algorithm) {
+    for (auto i = static_cast<size_t>(first); i <= static_cast<size_t>(last); ++i)
+      if (listens(algorithm, static_cast<Event>(i))) return true;
+    return false;
+  };
+  if (state.device.is_cpu() || rounded == at::kFloat ||
+      std::ranges::any_of(engine.algorithms(), sees_images))
     return at::kFloat;
   const auto image = at::zeros({1, channels, size.height, size.width});
   return begins_with_convolutions(*state.model, image) ? rounded : at::kFloat;

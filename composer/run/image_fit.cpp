@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/time.h"
+#include "composer/run/epoch_length.h"
 #include "nn/network/layer_error.h"
-#include "nn/optimization/scheduler.h"
 
 namespace composer {
 namespace {
@@ -99,11 +98,7 @@ std::string image_size_warning(const Model& model, ImageSize size) {
 void check_single_samples(Model& model, const Loader& loader, const TrainerOptions& options) {
   if (!options.freeze.empty()) return;  // batch norms may be frozen; those that are not refuse it
   const int64_t batches = loader.batches_per_epoch(), samples = loader.samples_per_epoch();
-  const RunLength run_length{
-      .batches_per_epoch = batches,
-      .samples_per_epoch = samples,
-      .batch_size = options.train_batch_size,
-      .max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio)};
+  const auto run_length = planned_run_length(batches, samples, options);
   const int64_t last = samples - (batches - 1) * options.train_batch_size;
   const bool in_all = has_single_sample(options.train_batch_size, options.grad_accum) &&
                       (batches > 1 || last >= options.train_batch_size);

@@ -20,6 +20,7 @@
 #include "composer/logging/sinks.h"
 #include "composer/recipe/options.h"
 #include "composer/recipe/recipe.h"
+#include "composer/run/epoch_length.h"
 #include "composer/run/run_description.h"
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
@@ -37,19 +38,6 @@ constexpr int64_t most_unwritten_batches = 100;
 /// Bad batches in a row that are tolerated while loss scaling looks for its scale.
 constexpr int64_t scale_searches = 50;
 
-RunLength run_length_of(const TrainerOptions& options, const Loader* loader) {
-  RunLength run_length;
-  run_length.batch_size = options.train_batch_size;
-  if (options.max_duration.value > 0)
-    run_length.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
-  run_length.planned = run_length.max_duration;
-  if (loader != nullptr) {
-    run_length.batches_per_epoch = loader->batches_per_epoch();
-    run_length.samples_per_epoch = loader->samples_per_epoch();
-  }
-  return run_length;
-}
-
 GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine& engine) {
   static const std::map<std::string, at::ScalarType> types{
       {"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}};
@@ -60,23 +48,22 @@ GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine
           std::ranges::any_of(engine.algorithms(), leaves_out), options.grad_accum.automatic};
 }
 
-/// UserError naming every algorithm with which a step cannot be repeated.
-void refuse_repeated_steps(const Engine& engine, bool alone) {
+/// UserError naming every algorithm with a reason against `setting`. reason: (algorithm) -> text,
+/// empty for none.
+void refuse_algorithms(const Engine& engine, const std::string& setting, const auto& reason) {
   std::vector<std::string> problems;
   for (const auto& [name, algorithm, events] : engine.algorithms())
-    if (const auto reason = algorithm->against_repeated_steps(alone); !reason.empty())
-      problems.push_back("grad_accum: auto: algorithms." + name + ": " + reason +
-                         "; give a number");
+    if (const auto text = reason(*algorithm); !text.empty())
+      problems.push_back(setting + ": algorithms." + name + ": " + text);
   if (!problems.empty()) throw UserError(problems);
 }
 
-/// UserError naming every algorithm that needs all weights on each rank.
-void refuse_whole_weights(const Engine& engine) {
-  std::vector<std::string> problems;
-  for (const auto& [name, algorithm, events] : engine.algorithms())
-    if (const auto reason = algorithm->prevents_sharding(); !reason.empty())
-      problems.push_back("parallelism: fsdp: algorithms." + name + ": " + reason);
-  if (!problems.empty()) throw UserError(problems);
+/// UserError naming every algorithm with which a step cannot be repeated.
+void refuse_repeated_steps(const Engine& engine, bool alone) {
+  refuse_algorithms(engine, "grad_accum: auto", [&](const Algorithm& algorithm) {
+    const auto reason = algorithm.against_repeated_steps(alone);
+    return reason.empty() ? "" : reason + "; give a number";
+  });
 }
 
 template <class T>
@@ -218,7 +205,9 @@ Trainer::Trainer(TrainerParts parts)
                options_, context_, state_, engine_, logger_, clock_) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
-  state_.run_length = run_length_of(options_, train_loader_.get());
+  state_.run_length =
+      planned_run_length(train_loader_ ? train_loader_->batches_per_epoch() : 1,
+                         train_loader_ ? train_loader_->samples_per_epoch() : 1, options_);
   state_.class_names = std::move(parts.class_names);
   if (train_loader_) {
     state_.image_size = train_loader_->image_size();
@@ -281,7 +270,9 @@ void Trainer::prepare() {
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) {
     const auto divided = find_division(options_, state_);
-    if (divided == Divided::weights) refuse_whole_weights(engine_);
+    if (divided == Divided::weights)
+      refuse_algorithms(engine_, "parallelism: fsdp",
+                        [](const Algorithm& algorithm) { return algorithm.prevents_sharding(); });
     state_.optimizer->attach(*state_.model, state_.ranks, divided);
   }
   restore(start);

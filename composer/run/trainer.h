@@ -9,7 +9,7 @@
 
 #include "base/run_context.h"
 #include "composer/logging/logger.h"
-#include "composer/logging/loss_guard.h"
+#include "composer/logging/sinks.h"
 #include "composer/loop/engine.h"
 #include "composer/loop/loader.h"
 #include "composer/loop/state.h"
