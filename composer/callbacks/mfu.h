@@ -17,12 +17,11 @@
 
 namespace composer {
 
-/// throughput/mfu, the share of the device's peak that the network's own arithmetic comes to
-/// (model FLOPs utilisation, Chowdhery et al. 2022, arXiv:2204.02311), over the last window_size
-/// batches, evaluation left out: FLOPs of a training step on the images, as network/cost.h counts
-/// them, a second, over the peak. The count follows the size of the batch's images and layers that
-/// get frozen; not what algorithms leave out of a pass (selective_backprop, stochastic_depth) or
-/// add to it (sam), nor anything but convolutions and matrix products.
+/// Logs throughput/mfu, the model FLOPs utilisation (Chowdhery et al. 2022, arXiv:2204.02311), over
+/// the last window_size batches without evaluation: the FLOP/s of training steps on the images, as
+/// network/cost.h counts them, divided by the device's peak. The count follows the image size and
+/// frozen layers. It does not follow what algorithms skip in a pass (selective_backprop,
+/// stochastic_depth) or add to it (sam), and covers only convolutions and matrix products.
 class Mfu : public Callback {
  public:
   struct Params {

@@ -11,15 +11,15 @@
 
 namespace composer {
 
-/// time/<part>: seconds of the training thread since such values were last logged, so that their
-/// sums over a log are those of the run: dataloader (the wait for a batch), forward, backward,
-/// optimizer, gradient sum, replay, checkpoint and whatever else is a range of the loop by its
-/// name; algorithms/<name> and callbacks/<name>; evaluation with all that it does; other is the
-/// rest. None counts what happens inside another. Work that a GPU still has to do is in none, a
-/// wait for it in that which waits. Logged at the end of each epoch and evaluation and
-/// of the last batch, and in between once a minute; of a run that is interrupted or fails, with the
-/// last batch that ended, unless one fails half-way: what was logged of that is dropped. To be the
-/// last callback of the run.
+/// Logs time/<part>: seconds of the training thread since the values were last logged, so that
+/// their sums over a log are those of the run. Parts are the loop's ranges by name (dataloader,
+/// which is the wait for a batch, forward, backward, optimizer, gradient sum, replay, checkpoint
+/// and others), algorithms/<name>, callbacks/<name>, evaluation as a whole, and other for the rest.
+/// A part excludes the parts inside it. Pending work of a GPU is in no part; a wait for the GPU
+/// counts for the part that waits. Values are logged at the end of each epoch and evaluation and of
+/// the last batch, and in between once a minute. A run that is interrupted or fails logs them with
+/// its last complete batch, unless a batch fails half-way: its values are dropped. To be the last
+/// callback of the run.
 class RunTimes : public Callback {
  public:
   /// Names of the run's algorithms and callbacks, this callback included.

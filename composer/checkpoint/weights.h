@@ -29,11 +29,10 @@ std::filesystem::path weights_file(const std::filesystem::path& path);
 /// by the checksums in its network.json; false if that has none. UserError names a damaged file.
 bool verify_export(const std::filesystem::path& folder, std::string_view beginning = "");
 
-/// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), a checkpoint folder or one of
-/// PyTorch's distributed checkpoint (dcp.h). Prefixes that wrappers put before every name
-/// ("module.", "_orig_mod.") are taken off, with the n_averaged of an AveragedModel, and a
-/// library's names that `composer export` gave them are the model's again. UserError as by the
-/// readers.
+/// Reads tensors from a .safetensors file, a PyTorch file (.pth, .pt), a checkpoint folder or a
+/// folder of PyTorch's distributed checkpoint (dcp.h). Removes prefixes of wrappers before every
+/// name ("module.", "_orig_mod.") and the n_averaged of an AveragedModel, and restores the model's
+/// names if `composer export` wrote a library's names. UserError as from the readers.
 TensorMap read_weights(const std::filesystem::path& path);
 
 /// The tensors under a library's names and in its shapes.
@@ -47,12 +46,12 @@ std::map<std::string, std::string> names_metadata(const LibraryNames& names,
 /// Reads a .safetensors file, with the original names and shapes of its metadata.
 TensorMap read_named_safetensors(const std::filesystem::path& path);
 
-/// Takes off the prefix that a program put before the network's names ("model.", "backbone."):
-/// the one without which most names are the model's, or timm's for them, if these are at least half
-/// of the model's and more than fit as they are. Of several with as many, one that names_average()
-/// (torch_file.h). Names without the prefix stay where they are the model's, else are left out. The
-/// log says what was done. ignore: patterns of names that are left out. UserError, naming `source`,
-/// where several prefixes fit alike.
+/// Removes the prefix that a program put before the network's names ("model.", "backbone."): the
+/// prefix without which most names are the model's, or timm's for them. They must be at least half
+/// of the model's names, and more than match with the prefix. Among equal prefixes it takes one
+/// that names_average() (torch_file.h). Names without the prefix stay if they are the model's, else
+/// they are left out. The log tells the removal. ignore: patterns of names to leave out. UserError,
+/// naming `source`, if several prefixes fit equally.
 TensorMap without_wrapper(const Model& model, TensorMap tensors, const std::string& source,
                           const std::vector<std::string>& ignore);
 
@@ -72,12 +71,12 @@ struct Unloaded {
   std::vector<std::string> left_over;  ///< tensors of the file that the model lacks
 };
 
-/// Copies `tensors` into the parameters and buffers of the same names, or of those that timm calls
-/// so, without_wrapper(), converting type and device. Warns of what timm's network computes
-/// otherwise at any size. Throws UserError listing missing, unexpected and mis-shaped names,
-/// integers in the place of weights and patterns that fit nothing, and where nothing would be
-/// copied, before anything is changed; a missing num_batches_tracked is taken as 0. The log lists
-/// what was not copied. source: for messages.
+/// Copies `tensors`, after without_wrapper(), into the parameters and buffers of the same names or
+/// of timm's names, converting type and device. Warns if timm's network computes something
+/// differently at every size. UserError, before anything is changed, lists missing, unexpected and
+/// mis-shaped names, integers in place of weights, and patterns that match nothing, or says that
+/// nothing would be copied. A missing num_batches_tracked is taken as 0. The log lists tensors that
+/// were not copied. source: the file's name in messages.
 Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
                         const LoadRules& rules = {});
 

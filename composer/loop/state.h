@@ -46,7 +46,7 @@ struct State {
   std::map<std::string, double> eval_metrics;
 
   Timestamp time;
-  RunLength run_length;  ///< its max_duration may be changed to stop early
+  RunLength run_length;  ///< max_duration may be changed to end the run early
 
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;

@@ -13,7 +13,7 @@ namespace composer {
 
 /// Factors of the samples' losses by class, above 0; empty: no weights. At most one member is set.
 struct ClassWeights {
-  std::vector<double> numbers;  ///< one weight per output
+  std::vector<double> numbers;  ///< a weight per output
   /// Weights of the named classes, 1 for the others.
   std::vector<std::pair<std::string, double>> by_name;
   bool balanced = false;  ///< weights inversely proportional to the classes' frequencies

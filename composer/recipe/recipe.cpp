@@ -167,7 +167,7 @@ class Resolver {
     }
     if (Value* written = root_.find(evaluators_key);
         written && written->none() && !evaluators_.empty())
-      *written = Value::map(written->origin);  // overrides of their keys have a place in it
+      *written = Value::map(written->origin);  // overrides of the sets' keys are put into it
     for (const Override& given : overrides_)
       if (given.key == evaluators_key && first_time(given, evaluators_key)) keep_evaluators(given);
     for (auto& evaluator : evaluators_) {

@@ -282,7 +282,7 @@ void check_same_targets(const std::string& path, const Recipe& recipe,
   log::warn(sides + ": they are taken to mean the same, in this order");
 }
 
-/// Calls the one of the two checks for the model's kind of targets.
+/// Calls check_same_targets() or check_same_classes(), by the model's kind of targets.
 void check_same_outputs(const std::string& path, const Recipe& recipe, const Model& model,
                         const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {

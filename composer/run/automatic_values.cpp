@@ -550,7 +550,7 @@ class Resolution {
     check_load_path(path);
     const auto file = weights_file(fetched(path));
     const bool weights_only = find_path(root_, "load_weights_only")->text == "true";
-    if (!weights_only && is_checkpoint(file)) return;  // a run goes on
+    if (!weights_only && is_checkpoint(file)) return;  // a run is resumed
     const auto model = build_model(resolved());
     GivenWeights given;
     for (const auto& parameter : model->named_parameters())

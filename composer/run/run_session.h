@@ -1,5 +1,5 @@
-// What a training run has beside its loop: folder, lock, checkpoints, uploads, requests, summary,
-// and the order in which it ends.
+// The parts of a training run around its loop: folder, lock, checkpoints, uploads, requests,
+// summary, and the order in which the run ends.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,8 @@ class RunClock {
 /// uploads, and writes the summary. Every rank writes its part of checkpoints and its own traces.
 class RunSession {
  public:
-  /// What run() calls of the loop, in this order, each once. A step that throws ends the sequence.
+  /// The functions of the loop that run() calls, in this order, each once. An exception ends the
+  /// sequence.
   struct Loop {
     /// Calls open(), and trains until the run's length is reached, a stop is requested, or signal()
     /// is not 0.
@@ -196,16 +197,18 @@ class RunSession {
   const RunClock& clock_;
   std::shared_ptr<SummarySink> summary_sink_;
 
-  std::unique_ptr<Mailbox> lock_;               ///< from find_start() to run()
-  RunRequests requests_;                        ///< in run()
-  std::optional<Profiler> profiler_;            ///< from open() on
-  std::optional<CheckpointWriter> writer_;      ///< from open() on, if the run has a folder
-  std::unique_ptr<CheckpointUploads> uploads_;  ///< the same, on the first rank with save_remote
-  std::optional<Summary> earlier_;              ///< the folder's summary when run() began
-  bool evaluated_ = false;                      ///< whether run() has evaluated
+  std::unique_ptr<Mailbox> lock_;           ///< from find_start() to run()
+  RunRequests requests_;                    ///< set in run()
+  std::optional<Profiler> profiler_;        ///< from open() on
+  std::optional<CheckpointWriter> writer_;  ///< from open() on, if the run has a folder
+  /// From open() on, on the first rank with save_remote.
+  std::unique_ptr<CheckpointUploads> uploads_;
+  std::optional<Summary> earlier_;  ///< the folder's summary when run() began
+  bool evaluated_ = false;          ///< whether run() has evaluated
   int signal_ = 0;
-  int64_t saved_batch_ = -1;  ///< of the last checkpoint that is complete or under way; -1: none
-  std::string save_problem_;  ///< why the last failed checkpoint failed
+  /// Batch of the last checkpoint that is complete or under way; -1: none.
+  int64_t saved_batch_ = -1;
+  std::string save_problem_;       ///< why the last failed checkpoint failed
   BestMetric best_, best_before_;  ///< now; before the last checkpoint that was begun as the best
 };
 

@@ -30,7 +30,7 @@ struct EvaluationSet {
   std::string name;  ///< the set's name in its metrics: metrics/<name>/Accuracy
   std::shared_ptr<Loader> loader;
   std::optional<Time> interval{};          ///< the interval; none: the run's eval_interval
-  std::vector<std::string> class_names{};  ///< in order of their index; may be empty
+  std::vector<std::string> class_names{};  ///< class names by index; may be empty
 };
 
 /// The parts of a run.
@@ -49,7 +49,7 @@ struct TrainerParts {
   std::vector<Member<Callback>> callbacks;
   std::vector<std::shared_ptr<LogSink>> loggers;
   std::string recipe;  ///< the resolved recipe, for the run folder and checkpoints; may be empty
-  std::vector<std::string> class_names;  ///< in order of their index, for checkpoints; may be empty
+  std::vector<std::string> class_names;  ///< class names by index, for checkpoints; may be empty
   bool console = true;                   ///< show progress on standard error
   Ranks ranks;  ///< the ranks that train together; each process has its own TrainerParts
   /// Recorder for cuda_graph; null: the device's own.
