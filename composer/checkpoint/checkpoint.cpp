@@ -191,6 +191,26 @@ std::map<std::string, at::Tensor> averages_of(const Checkpoint& checkpoint,
   return averages;
 }
 
+/// The checkpoint without tensors, and without the values of the optimizer and the parts.
+Checkpoint facts_from(const ordered_json& manifest) {
+  Checkpoint checkpoint;
+  checkpoint.differences = differences(manifest);
+  checkpoint.time = time_from(manifest.at("time"));
+  checkpoint.evaluated_batch = manifest.at("evaluated_batch");
+  checkpoint.seed = manifest.at("seed");
+  checkpoint.grad_accum = manifest.at("grad_accum");
+  checkpoint.train_batch_size = manifest.at("train_batch_size");
+  checkpoint.batches_per_epoch = manifest.at("batches_per_epoch");
+  checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
+  checkpoint.recipe = manifest.at("recipe");
+  checkpoint.device = manifest.value("device", "");
+  checkpoint.precision = manifest.value("precision", "");
+  checkpoint.network = manifest.value("network", std::vector<std::string>{});
+  checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
+  checkpoint.data = manifest.value("data", "");
+  return checkpoint;
+}
+
 }  // namespace
 
 std::string checkpoint_name(const Timestamp& time) {
@@ -235,30 +255,6 @@ ordered_json manifest_of(const Checkpoint& checkpoint, const std::vector<TensorF
           {"data", checkpoint.data},
           {"tensors", tensors}};
 }
-
-namespace {
-
-/// The checkpoint without tensors, and without the values of the optimizer and the parts.
-Checkpoint facts_from(const ordered_json& manifest) {
-  Checkpoint checkpoint;
-  checkpoint.differences = differences(manifest);
-  checkpoint.time = time_from(manifest.at("time"));
-  checkpoint.evaluated_batch = manifest.at("evaluated_batch");
-  checkpoint.seed = manifest.at("seed");
-  checkpoint.grad_accum = manifest.at("grad_accum");
-  checkpoint.train_batch_size = manifest.at("train_batch_size");
-  checkpoint.batches_per_epoch = manifest.at("batches_per_epoch");
-  checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
-  checkpoint.recipe = manifest.at("recipe");
-  checkpoint.device = manifest.value("device", "");
-  checkpoint.precision = manifest.value("precision", "");
-  checkpoint.network = manifest.value("network", std::vector<std::string>{});
-  checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
-  checkpoint.data = manifest.value("data", "");
-  return checkpoint;
-}
-
-}  // namespace
 
 Checkpoint read_checkpoint_facts(const fs::path& path) try {
   return facts_from(read_manifest(path));

@@ -103,6 +103,57 @@ void bring_back(const fs::path& folder) {
   }
 }
 
+struct Found {
+  std::optional<fs::path> newest;                           ///< the newest complete checkpoint
+  std::vector<std::pair<fs::path, std::string>> damaged{};  ///< newer checkpoints, and their damage
+};
+
+/// Only reads files. UserError as newest_checkpoint().
+Found find_checkpoint(const fs::path& folder) {
+  constexpr const char* advice = "give another --run_name to start afresh";
+  std::vector<std::pair<fs::path, std::string>> damaged;
+  for (const auto& path : checkpoint_folders(folder)) {
+    try {
+      auto damage = damage_of(path);
+      if (!damage.empty()) {
+        damaged.emplace_back(path, std::move(damage));
+        continue;
+      }
+    } catch (const UserError& problem) {
+      throw UserError("autoresume: a checkpoint cannot be used, and was left as it is: " +
+                      std::string(problem.what()) + "; mend that, or " + advice);
+    }
+    return {path, std::move(damaged)};
+  }
+  for (const auto& path : checkpoint_folders(folder, set_aside))
+    damaged.emplace_back(path, path.string() + ": was set aside as damaged");
+  if (damaged.empty()) return {};
+  std::vector<std::string> problems{"autoresume: no checkpoint in " + folder.string() +
+                                    " is whole; bring one back from a copy, or " + advice};
+  for (auto& [path, damage] : damaged) problems.push_back(std::move(damage));
+  throw UserError(problems);
+}
+
+/// Copies a checkpoint of the store to `folder`; false, with a warning, if it is damaged.
+bool bring(CheckpointStore& store, const std::string& name, const fs::path& folder) {
+  NewCheckpoint copy(folder, name);
+  if (!copy.begin(/*replace=*/false)) return true;
+  try {
+    log::info("autoresume: " + store.text(name) + " is copied to " + folder.string());
+    store.download(name, copy.path());
+    if (const auto damage = damage_of(copy.path()); !damage.empty()) {
+      log::warn("autoresume: " + store.text(name) + " is left out: " + damage);
+      copy.abandon();
+      return false;
+    }
+    copy.commit();
+  } catch (...) {
+    copy.abandon();
+    throw;
+  }
+  return true;
+}
+
 }  // namespace
 
 NewCheckpoint::NewCheckpoint(fs::path folder, const std::string& name)
@@ -172,41 +223,6 @@ bool has_checkpoint(const fs::path& folder) try {
   throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
 }
 
-namespace {
-
-struct Found {
-  std::optional<fs::path> newest;                           ///< the newest complete checkpoint
-  std::vector<std::pair<fs::path, std::string>> damaged{};  ///< newer checkpoints, and their damage
-};
-
-/// Only reads files. UserError as newest_checkpoint().
-Found find_checkpoint(const fs::path& folder) {
-  constexpr const char* advice = "give another --run_name to start afresh";
-  std::vector<std::pair<fs::path, std::string>> damaged;
-  for (const auto& path : checkpoint_folders(folder)) {
-    try {
-      auto damage = damage_of(path);
-      if (!damage.empty()) {
-        damaged.emplace_back(path, std::move(damage));
-        continue;
-      }
-    } catch (const UserError& problem) {
-      throw UserError("autoresume: a checkpoint cannot be used, and was left as it is: " +
-                      std::string(problem.what()) + "; mend that, or " + advice);
-    }
-    return {path, std::move(damaged)};
-  }
-  for (const auto& path : checkpoint_folders(folder, set_aside))
-    damaged.emplace_back(path, path.string() + ": was set aside as damaged");
-  if (damaged.empty()) return {};
-  std::vector<std::string> problems{"autoresume: no checkpoint in " + folder.string() +
-                                    " is whole; bring one back from a copy, or " + advice};
-  for (auto& [path, damage] : damaged) problems.push_back(std::move(damage));
-  throw UserError(problems);
-}
-
-}  // namespace
-
 std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
   bring_back(folder);
   auto found = find_checkpoint(folder);
@@ -223,30 +239,6 @@ std::optional<fs::path> find_whole_checkpoint(const fs::path& folder) try {
 } catch (const fs::filesystem_error& failure) {
   throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
 }
-
-namespace {
-
-/// Copies a checkpoint of the store to `folder`; false, with a warning, if it is damaged.
-bool bring(CheckpointStore& store, const std::string& name, const fs::path& folder) {
-  NewCheckpoint copy(folder, name);
-  if (!copy.begin(/*replace=*/false)) return true;
-  try {
-    log::info("autoresume: " + store.text(name) + " is copied to " + folder.string());
-    store.download(name, copy.path());
-    if (const auto damage = damage_of(copy.path()); !damage.empty()) {
-      log::warn("autoresume: " + store.text(name) + " is left out: " + damage);
-      copy.abandon();
-      return false;
-    }
-    copy.commit();
-  } catch (...) {
-    copy.abandon();
-    throw;
-  }
-  return true;
-}
-
-}  // namespace
 
 std::optional<fs::path> newest_checkpoint(const fs::path& folder, CheckpointStore& store) {
   std::optional<fs::path> newest;

@@ -78,6 +78,53 @@ class NameList {
   std::string text_;
 };
 
+/// The names of the model's tensors, here and in timm.
+std::set<std::string> known_names(const Model& model) {
+  std::set<std::string> known;
+  const auto names = model.names_in("timm");
+  for (const auto& [name, tensor] : model_tensors(model)) {
+    known.insert(name);
+    if (names) known.insert(names->name_of(name));
+  }
+  return known;
+}
+
+/// The number of known names behind each prefix that ends at a dot, and behind "".
+std::map<std::string, size_t> known_behind(const TensorMap& tensors,
+                                           const std::set<std::string>& known,
+                                           const std::vector<std::string>& ignore) {
+  std::map<std::string, size_t> counts;
+  for (const auto& [name, tensor] : tensors) {
+    if (fits_any(name, ignore)) continue;
+    for (size_t begin = 0;; ++begin) {
+      if (known.contains(name.substr(begin))) ++counts[name.substr(0, begin)];
+      begin = name.find('.', begin);
+      if (begin == std::string::npos) break;
+    }
+  }
+  return counts;
+}
+
+/// The prefix to remove; "" if names stay as they are.
+std::string prefix_to_take_off(const std::map<std::string, size_t>& counts, size_t in_model,
+                               const std::string& source) {
+  std::vector<std::string> best;
+  size_t most = (in_model + 1) / 2;
+  for (const auto& [prefix, count] : counts) {
+    if (count > most) best.clear(), most = count;
+    if (count == most) best.push_back(prefix);
+  }
+  if (best.empty()) return "";
+  if (const auto average = std::ranges::find_if(best, names_average); average != best.end())
+    return *average;
+  if (best.size() > 1 && !best[0].empty())
+    throw UserError(source + ": holds weights of the network under '" + joined(best, "' and '") +
+                    "'; save the tensors of one of them alone, or in a training name the others "
+                    "in load_ignore, such as '" +
+                    best[1] + "*'");
+  return best[0];
+}
+
 }  // namespace
 
 TensorMap model_tensors(const torch::nn::Module& model) {
@@ -204,57 +251,6 @@ TensorMap read_named_safetensors(const std::filesystem::path& path) {
   }
   return named;
 }
-
-namespace {
-
-/// The names of the model's tensors, here and in timm.
-std::set<std::string> known_names(const Model& model) {
-  std::set<std::string> known;
-  const auto names = model.names_in("timm");
-  for (const auto& [name, tensor] : model_tensors(model)) {
-    known.insert(name);
-    if (names) known.insert(names->name_of(name));
-  }
-  return known;
-}
-
-/// The number of known names behind each prefix that ends at a dot, and behind "".
-std::map<std::string, size_t> known_behind(const TensorMap& tensors,
-                                           const std::set<std::string>& known,
-                                           const std::vector<std::string>& ignore) {
-  std::map<std::string, size_t> counts;
-  for (const auto& [name, tensor] : tensors) {
-    if (fits_any(name, ignore)) continue;
-    for (size_t begin = 0;; ++begin) {
-      if (known.contains(name.substr(begin))) ++counts[name.substr(0, begin)];
-      begin = name.find('.', begin);
-      if (begin == std::string::npos) break;
-    }
-  }
-  return counts;
-}
-
-/// The prefix to remove; "" if names stay as they are.
-std::string prefix_to_take_off(const std::map<std::string, size_t>& counts, size_t in_model,
-                               const std::string& source) {
-  std::vector<std::string> best;
-  size_t most = (in_model + 1) / 2;
-  for (const auto& [prefix, count] : counts) {
-    if (count > most) best.clear(), most = count;
-    if (count == most) best.push_back(prefix);
-  }
-  if (best.empty()) return "";
-  if (const auto average = std::ranges::find_if(best, names_average); average != best.end())
-    return *average;
-  if (best.size() > 1 && !best[0].empty())
-    throw UserError(source + ": holds weights of the network under '" + joined(best, "' and '") +
-                    "'; save the tensors of one of them alone, or in a training name the others "
-                    "in load_ignore, such as '" +
-                    best[1] + "*'");
-  return best[0];
-}
-
-}  // namespace
 
 TensorMap without_wrapper(const Model& model, TensorMap tensors, const std::string& source,
                           const std::vector<std::string>& ignore) {

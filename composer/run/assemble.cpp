@@ -400,33 +400,6 @@ void check_division_of_images(const TrainerOptions& options, const RankEnvironme
   check_bad_samples(options);
 }
 
-}  // namespace
-
-void check_bad_samples(const TrainerOptions& options) {
-  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != OnBadSample::error)
-    throw UserError(
-        "dataloader.on_bad_sample: " + on_bad_sample_word(options.dataloader.on_bad_sample) +
-        " cannot be with spatial_ranks: each rank reads images by itself, and those "
-        "that have rows of the same ones could leave out different ones; give error "
-        "(composer data verify finds the samples), or spatial_ranks: 1");
-}
-
-void join(TrainerParts& parts) {
-  const auto& environment = parts.context.environment;
-  if (!parts.device) parts.device = resolve_device(parts.options.device, environment);
-  set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
-  parts.ranks = join_ranks(environment, *parts.device, parts.options.dist_timeout);
-  if (parts.ranks.alone()) return;
-  check_same_settings(parts);
-  check_same_data(parts.ranks);
-  parts.ranks = parts.ranks.divided_by_rows(parts.options.spatial_ranks);
-  if (parts.options.run_name.empty())
-    parts.options.run_name =
-        parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
-}
-
-namespace {
-
 /// Adds a callback of every recipe's run, unless the recipe names it.
 template <class T>
 void add_unless_named(const std::string& name, TrainerParts& parts) {
@@ -458,6 +431,29 @@ void warn_of_profiler_without_effect(const ProfilerOptions& profiler) {
 }
 
 }  // namespace
+
+void check_bad_samples(const TrainerOptions& options) {
+  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != OnBadSample::error)
+    throw UserError(
+        "dataloader.on_bad_sample: " + on_bad_sample_word(options.dataloader.on_bad_sample) +
+        " cannot be with spatial_ranks: each rank reads images by itself, and those "
+        "that have rows of the same ones could leave out different ones; give error "
+        "(composer data verify finds the samples), or spatial_ranks: 1");
+}
+
+void join(TrainerParts& parts) {
+  const auto& environment = parts.context.environment;
+  if (!parts.device) parts.device = resolve_device(parts.options.device, environment);
+  set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
+  parts.ranks = join_ranks(environment, *parts.device, parts.options.dist_timeout);
+  if (parts.ranks.alone()) return;
+  check_same_settings(parts);
+  check_same_data(parts.ranks);
+  parts.ranks = parts.ranks.divided_by_rows(parts.options.spatial_ranks);
+  if (parts.options.run_name.empty())
+    parts.options.run_name =
+        parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
+}
 
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
   return build_all(recipe.schedulers);
