@@ -46,8 +46,8 @@ struct Provenance {
   std::string recipe;                    ///< the resolved recipe, YAML
   std::vector<std::string> network;      ///< nn/network/outline.h
   std::vector<std::string> class_names;  ///< class names by index
-  std::string device{},
-      precision{};  ///< the device and precision of the training; known for checkpoints only
+  /// The device and precision of the training; known for checkpoints only.
+  std::string device{}, precision{};
 };
 
 /// The origin of a checkpoint folder, or of a .safetensors file exported from one; empty for other

@@ -118,7 +118,8 @@ std::vector<StepPair> pairs(const StepWitness& checked, const StepWitness& refer
   return pairs;
 }
 
-/// By precision, the finest first.
+/// By precision, the finest first: loss, logits, gradients, weights, statistics, least_gradient and
+/// noise.
 constexpr std::pair<Precision, Tolerances> tolerances_by_precision[] = {
     {Precision::fp32, {1e-4, 1e-3, 0.1, 1e-3, 1e-3, 1e-3, 1e-2}},
     {Precision::tf32, {1e-2, 0.1, 0.1, 1e-3, 3e-2, 0.03, 1}},

@@ -27,15 +27,15 @@ std::string first_event(double wall_time);
 std::string summary_event(double wall_time, int64_t step,
                           const std::vector<ProtobufMessage>& values);
 
+/// A Summary.Value: its tag, the plugin that shows it, the content in the plugin's own format, and
+/// a description.
+ProtobufMessage summary_value(std::string_view tag, std::string_view plugin = {},
+                              std::string_view content = {}, std::string_view description = {});
 ProtobufMessage scalar_value(std::string_view tag, double value);
 ProtobufMessage text_value(std::string_view tag, std::string_view markdown);
 /// All images of a record under one tag; its description has their captions.
 ProtobufMessage images_value(const ImageRecord& record);
 ProtobufMessage histogram_value(const HistogramRecord& record);
-/// Data for a plugin of TensorBoard, in the plugin's own format.
-ProtobufMessage plugin_value(std::string_view tag, std::string_view plugin,
-                             std::string_view content);
-
 /// The facts that decide whether a resumption keeps an event.
 struct EventPlace {
   int64_t step = 0;

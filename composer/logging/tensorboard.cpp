@@ -50,7 +50,7 @@ ProtobufMessage session_start(const std::string& recipe, double wall_time) {
     info.message(1, entry);
   }
   info.real64(5, wall_time);
-  return plugin_value("_hparams_/session_start_info", "hparams", hparams_data(3, info).all());
+  return summary_value("_hparams_/session_start_info", "hparams", hparams_data(3, info).all());
 }
 
 ProtobufMessage session_end(bool completed, double wall_time) {
@@ -58,7 +58,7 @@ ProtobufMessage session_end(bool completed, double wall_time) {
   ProtobufMessage info;
   info.integer(1, completed ? success : failure);
   info.real64(2, wall_time);
-  return plugin_value("_hparams_/session_end_info", "hparams", hparams_data(4, info).all());
+  return summary_value("_hparams_/session_end_info", "hparams", hparams_data(4, info).all());
 }
 
 namespace fs = std::filesystem;

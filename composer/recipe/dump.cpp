@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -56,39 +55,36 @@ std::string yaml_without_secrets(Value root) {
 }
 
 /// Keys that never alter the weights, and keys that a checkpoint stores by itself.
-constexpr std::array<std::string_view, 15> other_keys{
-    "seed",
-    "grad_accum",
-    "device",
-    "on_nan",
-    "autoresume",
-    "progress_bar",
-    "log_interval",
-    "parallelism",
-    "spatial_ranks",
-    "dataloader.num_workers",
-    "dataloader.prefetch_factor",
-    "dataloader.pin_memory",
-    "dataloader.persistent_workers",
-    "dataloader.timeout",
-    "dataloader.coefficient_cache",
-};
-constexpr std::array<std::string_view, 5> other_prefixes{"eval_", "evaluators", "run_", "save_",
-                                                         "load_"};
+constexpr std::string_view other_keys[] = {"seed",
+                                           "grad_accum",
+                                           "device",
+                                           "on_nan",
+                                           "autoresume",
+                                           "progress_bar",
+                                           "log_interval",
+                                           "parallelism",
+                                           "spatial_ranks",
+                                           "dataloader.num_workers",
+                                           "dataloader.prefetch_factor",
+                                           "dataloader.pin_memory",
+                                           "dataloader.persistent_workers",
+                                           "dataloader.timeout",
+                                           "dataloader.coefficient_cache"};
+constexpr std::string_view other_prefixes[] = {"eval_", "evaluators", "run_", "save_", "load_"};
 
 /// Whether `path` is a key that chooses components. alters: components that alter the weights, or
 /// that do not.
 bool chooses(const std::string& path, bool alters) {
-  return std::any_of(std::begin(choice_facts), std::end(choice_facts), [&](const auto& choice) {
+  return std::ranges::any_of(choice_facts, [&](const auto& choice) {
     return choice.key == path && choice.alters == alters;
   });
 }
 
 bool matters(const std::string& path) {
   return !chooses(path, /*alters=*/false) &&
-         std::find(other_keys.begin(), other_keys.end(), path) == other_keys.end() &&
-         std::none_of(other_prefixes.begin(), other_prefixes.end(),
-                      [&](auto prefix) { return path.starts_with(prefix); });
+         std::ranges::find(other_keys, path) == std::end(other_keys) &&
+         std::ranges::none_of(other_prefixes,
+                              [&](auto prefix) { return path.starts_with(prefix); });
 }
 
 bool holds_components(const std::string& path) { return chooses(path, /*alters=*/true); }

@@ -353,6 +353,14 @@ std::vector<std::string> common_settings(const TrainerParts& parts) {
   return settings;
 }
 
+/// UserError naming the first rank with a problem, on all ranks.
+void refuse_rank(const Ranks& ranks, const std::string& problem) {
+  const auto problems = ranks.gather(problem);
+  for (size_t rank = 0; rank < problems.size(); ++rank)
+    if (!problems[rank].empty())
+      throw UserError("rank " + std::to_string(rank) + " " + problems[rank]);
+}
+
 /// UserError if a rank was started with other settings than the first rank.
 void check_same_settings(const TrainerParts& parts) {
   const auto own = common_settings(parts);
@@ -365,11 +373,8 @@ void check_same_settings(const TrainerParts& parts) {
           "'" + (lines < own.size() ? own[lines] : "nothing") + "' where rank 0 has '" + line + "'";
   if (difference.empty() && lines < own.size())
     difference = "'" + own[lines] + "' where rank 0 has nothing";
-  const auto differences = parts.ranks.gather(difference);
-  for (size_t rank = 0; rank < differences.size(); ++rank)
-    if (!differences[rank].empty())
-      throw UserError("rank " + std::to_string(rank) +
-                      " was started with other settings: " + differences[rank]);
+  refuse_rank(parts.ranks,
+              difference.empty() ? "" : "was started with other settings: " + difference);
 }
 
 /// UserError if a rank found other versions of a store's objects than the first rank.
@@ -382,12 +387,11 @@ void check_same_data(const Ranks& ranks) {
   for (std::string name, version; std::getline(first, name) && std::getline(first, version);)
     if (const auto found = own.find(name); found != own.end() && found->second != version)
       others.push_back(name);
-  const auto found = ranks.gather(first_few(std::move(others)));
-  for (size_t rank = 0; rank < found.size(); ++rank)
-    if (!found[rank].empty())
-      throw UserError("rank " + std::to_string(rank) + " finds another version of " + found[rank] +
-                      " than rank 0: it changed while the job started; start it again once it "
-                      "stays as it is");
+  refuse_rank(ranks, others.empty()
+                         ? ""
+                         : "finds another version of " + first_few(others) +
+                               " than rank 0: it changed while the job started; start it again "
+                               "once it stays as it is");
 }
 
 /// UserError if the ranks cannot divide images. A single process evaluates whole images.
