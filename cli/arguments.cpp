@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "cli/declarations.h"
 #include "cli/run_folder.h"
-#include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
 #include "composer/recipe/recipe.h"
 #include "data/beton/source.h"

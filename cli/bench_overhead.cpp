@@ -11,7 +11,7 @@
 #include "cli/bench.h"
 #include "cli/timed_steps.h"
 #include "composer/callbacks/callbacks.h"
-#include "composer/callbacks/image_monitor.h"
+#include "composer/callbacks/monitors.h"
 #include "composer/logging/tensorboard.h"
 #include "nn/device/device.h"
 

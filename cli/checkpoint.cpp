@@ -16,7 +16,6 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
-#include "composer/checkpoint/averages.h"
 #include "composer/checkpoint/dcp.h"
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/torch_file.h"

@@ -12,8 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/declarations.h"
 #include "cli/launch_options.h"
-#include "composer/recipe/dump.h"
-#include "composer/recipe/evaluators.h"
+#include "composer/recipe/options.h"
 #include "composer/recipe/overrides.h"
 #include "composer/recipe/recipe.h"
 

@@ -18,9 +18,9 @@
 #include "cli/commands.h"
 #include "cli/prediction_lines.h"
 #include "cli/use_options.h"
-#include "composer/recipe/evaluators.h"
+#include "composer/recipe/options.h"
 #include "composer/run/assemble.h"
-#include "composer/run/run_header.h"
+#include "composer/run/run_description.h"
 #include "nn/distributed/rendezvous.h"
 #include "nn/network/metric_sense.h"
 

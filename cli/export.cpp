@@ -8,7 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
-#include "composer/checkpoint/averages.h"
+#include "composer/checkpoint/checkpoint.h"
 #include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"
 #include "inference/onnx/onnx_file.h"

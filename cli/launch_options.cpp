@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "composer/recipe/foreign_words.h"
+#include "composer/recipe/overrides.h"
 
 namespace composer {
 namespace {

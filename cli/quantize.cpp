@@ -19,7 +19,7 @@
 #include "cli/commands.h"
 #include "cli/prepared_images.h"
 #include "cli/quantization_report.h"
-#include "composer/checkpoint/averages.h"
+#include "composer/checkpoint/checkpoint.h"
 #include "inference/fold.h"
 #include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"

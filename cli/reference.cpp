@@ -13,7 +13,6 @@
 #include "cli/compatibility_lines.h"
 #include "cli/declarations.h"
 #include "composer/recipe/automatic.h"
-#include "composer/recipe/evaluators.h"
 #include "composer/recipe/options.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"

@@ -13,7 +13,6 @@
 #include "base/files/atomic_file.h"
 #include "base/params/foreign_json.h"
 #include "composer/checkpoint/manifest.h"
-#include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
 #include "inference/description.h"
 #include "inference/graph/graph_json.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "composer/callbacks/peak_flops.h"
+#include "composer/callbacks/mfu.h"
 
 namespace composer {
 namespace {

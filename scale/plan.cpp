@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "composer/callbacks/peak_flops.h"
+#include "composer/callbacks/mfu.h"
 #include "scale/sharded_step.h"
 #include "scale/stages.h"
 

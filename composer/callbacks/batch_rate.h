@@ -1,4 +1,4 @@
-// How fast the last training batches went, for callbacks that log a rate.
+// The speed of the last training batches, for callbacks that log a rate.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,23 @@
 
 namespace composer {
 
-/// Seconds run from the end of a batch to the end of the next, evaluation left out by suspend() and
-/// resume().
+/// A batch's time is that from the end of the previous batch to its own end. suspend() and resume()
+/// leave evaluation out.
 class BatchRate {
  public:
   using Clock = std::function<double()>;
 
-  /// window_size: batches that the rate is taken over, at least 1 (fewer at the start).
+  /// window_size: the number of batches that the rate is averaged over, at least 1; at the start
+  /// there are fewer.
   explicit BatchRate(int64_t window_size, Clock clock = steady_seconds)
       : window_size_(window_size), clock_(std::move(clock)) {}
 
-  /// The first batch begins here, later ones where the one before ended.
+  /// Starts the clock of the first batch; later batches begin where the previous one ended.
   void batch_start() {
     if (last_ < 0) last_ = clock_();
   }
 
-  /// amount: what the batch did, in the rate's unit. Returns the batch's seconds.
+  /// amount: the batch's amount of work, in the rate's unit. Returns the batch's seconds.
   double batch_end(double amount) {
     const double end = clock_();
     const double seconds = end - std::exchange(last_, end);
@@ -43,7 +44,7 @@ class BatchRate {
     if (last_ >= 0) last_ += clock_() - suspended_;
   }
 
-  /// Amount a second; 0 where no time has passed.
+  /// The amount per second; 0 if no time has passed.
   double per_second() const { return sum_.seconds > 0 ? sum_.amount / sum_.seconds : 0; }
 
  private:
@@ -55,7 +56,7 @@ class BatchRate {
   Clock clock_;
   std::deque<Batch> window_;
   Batch sum_{0, 0};
-  double last_ = -1;  ///< when the last batch ended; negative: none has begun
+  double last_ = -1;  ///< the end of the last batch; negative: no batch has begun
   double suspended_ = 0;
 };
 

@@ -1,18 +1,20 @@
 #include "composer/callbacks/callbacks.h"
 
+#include <c10/util/StringUtil.h>
+
 #include <algorithm>
-#include <map>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number_text.h"
 #include "composer/logging/logger.h"
 #include "composer/loop/state.h"
+#include "nn/network/metric_sense.h"
 #include "nn/network/metrics.h"
 #include "nn/optimization/optimizer.h"
 #include "nn/state_dict.h"
 
 namespace composer {
-
 void SpeedMonitor::batch_start(const State& state, Logger&, RunControl&) {
   if (!timer_) timer_.emplace(Timer::Listen::here);
   samples_.batch_start();
@@ -65,7 +67,7 @@ std::string CheckpointSaver::Params::check() const {
   return check_repetition("save_interval", save_interval);
 }
 
-/// A run that goes on does so from a checkpoint.
+/// A resumed run starts from a checkpoint, so that the interval begins at its start.
 void CheckpointSaver::fit_start(const State& state, Logger&, RunControl&) {
   times_.done_at(state.time.seconds);
 }
@@ -78,9 +80,9 @@ void CheckpointSaver::epoch_checkpoint(const State& state, Logger&, RunControl& 
   save_if_due(state, control, true);
 }
 
-/// Ranks have the first one's clock, and so agree.
+/// All ranks use the first rank's clock, so that they agree.
 void CheckpointSaver::save_if_due(const State& state, RunControl& control, bool epoch_end) {
-  if (!times_.due(state.schedule, state.time, epoch_end)) return;
+  if (!times_.due(state.run_length, state.time, epoch_end)) return;
   control.request_checkpoint();
   times_.done_at(state.time.seconds);
 }
@@ -91,7 +93,7 @@ std::string EarlyStopper::Params::check() const {
 
 void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
   const auto found = state.eval_metrics.find(params_.monitor);
-  if (found == state.eval_metrics.end()) return;  // another set's, or a signal ended it
+  if (found == state.eval_metrics.end()) return;  // another set, or a signal ended it
   const double value = found->second;
   if (!best_ || improves(params_.monitor, value, best_->value, params_.min_delta)) {
     best_ = {value, state.time};
@@ -151,6 +153,82 @@ void EarlyStopper::load_state_dict(const StateDict& state) {
   take("epoch", best_->time.epoch);
   take("batch", best_->time.batch);
   take("sample", best_->time.sample);
+}
+
+std::string ThresholdStopper::Params::check() const {
+  auto problems = check_monitor(monitor);
+  if (is_share(monitor) && (threshold < 0 || threshold > 1))
+    problems += "threshold: must be in [0, 1], as " + monitor + " is a share, not " +
+                c10::str(threshold) +
+                (threshold > 1 && threshold <= 100
+                     ? " (" + c10::str(threshold) + " % is " + c10::str(threshold / 100) + ")"
+                     : "") +
+                "\n";
+  return problems;
+}
+
+void ThresholdStopper::init(const State& state, Logger&, RunControl&) {
+  check_is_evaluated("callbacks.threshold_stopper.monitor", params_.monitor,
+                     state.model->metric_names(), state.evaluation_sets);
+}
+
+void ThresholdStopper::fit_start(const State&, Logger&, RunControl& control) {
+  stop_if_reached(control);
+}
+
+void ThresholdStopper::eval_end(const State& state, Logger&, RunControl& control) {
+  const auto found = state.eval_metrics.find(params_.monitor);
+  if (found == state.eval_metrics.end()) return;  // another set, or a signal ended it
+  last_ = found->second;
+  stop_if_reached(control);
+}
+
+void ThresholdStopper::fit_end(const State&, Logger&, RunControl&) {
+  if (!last_)
+    log::warn("callbacks.threshold_stopper: had no effect: the run has had no evaluation");
+  else if (!reached())
+    log::info("threshold_stopper: " + params_.monitor + " is " + number_text(*last_, 4) +
+              ", the threshold " + number_text(params_.threshold, 4) + " was not reached");
+}
+
+bool ThresholdStopper::reached() const {
+  if (!last_) return false;
+  return smaller_is_better(params_.monitor) ? *last_ <= params_.threshold
+                                            : *last_ >= params_.threshold;
+}
+
+void ThresholdStopper::stop_if_reached(RunControl& control) const {
+  if (reached())
+    control.request_stop("threshold_stopper: " + params_.monitor + " is " + number_text(*last_, 4) +
+                         ", the threshold " + number_text(params_.threshold, 4));
+}
+
+StateDict ThresholdStopper::state_dict() const {
+  if (!last_) return {};
+  return {{}, {{"monitor", params_.monitor}, {"last", *last_}}};
+}
+
+void ThresholdStopper::load_state_dict(const StateDict& state) {
+  const auto* last = state.find<double>("last");
+  const auto* monitor = state.find<std::string>("monitor");
+  if (last != nullptr && monitor != nullptr && *monitor == params_.monitor) last_ = *last;
+}
+
+void RuntimeEstimator::fit_start(const State& state, Logger&, RunControl&) {
+  batches_ = 0;
+  begin_elapsed_ = state.elapsed(), begin_seconds_ = state.time.seconds;
+}
+
+void RuntimeEstimator::batch_end(const State& state, Logger& logger, RunControl&) {
+  const double elapsed = state.elapsed();
+  if (++batches_ <= params_.skip_batches) {
+    begin_elapsed_ = elapsed, begin_seconds_ = state.time.seconds;
+    return;
+  }
+  const double done = elapsed - begin_elapsed_;
+  if (done <= 0) return;
+  logger.log("wall_clock/remaining_estimate",
+             (state.time.seconds - begin_seconds_) / done * (1 - elapsed));
 }
 
 }  // namespace composer

@@ -8,13 +8,14 @@
 #include "base/time.h"
 #include "composer/callbacks/batch_rate.h"
 #include "composer/loop/algorithm.h"
+#include "nn/network/metrics.h"
 #include "nn/profiling/timer.h"
 
 namespace composer {
 
-/// Over the last window_size batches (fewer at the start), evaluation left out:
-/// throughput/samples_per_sec, and time/wait_fraction, the share of the time that the loop waited
-/// for data. At each epoch's end wall_clock/train, seconds of training so far.
+/// Logs, over the last window_size batches and without evaluation, throughput/samples_per_sec and
+/// time/wait_fraction, the share of the time that the loop waited for data. At each epoch's end it
+/// logs wall_clock/train, the seconds of training so far.
 class SpeedMonitor : public Callback {
  public:
   struct Params {
@@ -38,21 +39,21 @@ class SpeedMonitor : public Callback {
  private:
   double waited() const { return timer_->here("dataloader").seconds; }
 
-  std::optional<Timer> timer_;  ///< from the first batch on
-  BatchRate samples_, waits_;   ///< the latter of seconds
+  std::optional<Timer> timer_;  ///< set at the first batch
+  BatchRate samples_, waits_;   ///< samples, and seconds of waiting, per second
   double last_waited_ = 0;      ///< waited() at the end of the last batch
   double eval_waited_ = 0;
   double training_ = 0;
   int64_t last_sample_ = 0;
 };
 
-/// lr: the learning rate that each batch trained with.
+/// Logs lr, the learning rate of each batch.
 class LrMonitor : public Callback {
  public:
   void batch_start(const State& state, Logger& logger, RunControl& control) override;
 };
 
-/// Asks for a checkpoint every save_interval, beside the recipe's own key of that name.
+/// Requests a checkpoint every save_interval, in addition to the recipe's own key of that name.
 class CheckpointSaver : public Callback {
  public:
   struct Params {
@@ -104,11 +105,65 @@ class EarlyStopper : public Callback {
     double value;
     Timestamp time;
   };
-  /// Asks for a stop when the best is that old.
+  /// Requests a stop if the best value is older than `patience`.
   void stop_if_old(const State& state, RunControl& control);
 
   std::optional<Best> best_;
-  bool stopped_ = false;  ///< the last evaluation asked for a stop
+  bool stopped_ = false;  ///< the last evaluation requested a stop
+};
+
+/// Ends the run once a metric of the evaluation reaches `threshold`: from below, or from above if
+/// smaller is better.
+class ThresholdStopper : public Callback {
+ public:
+  struct Params {
+    std::string monitor = "metrics/eval/Accuracy";
+    double threshold = 0;
+    void fields(auto&& f) {
+      f("monitor", monitor, "metric of the evaluation; of losses the smaller is the better");
+      f("threshold", threshold, "what is enough, for instance 0.94", required);
+    }
+    std::string check() const;
+  };
+  explicit ThresholdStopper(Params params) : params_(std::move(params)) {}
+
+  void init(const State& state, Logger& logger, RunControl& control) override;
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
+  void eval_end(const State& state, Logger& logger, RunControl& control) override;
+  void fit_end(const State& state, Logger& logger, RunControl& control) override;
+
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
+
+ private:
+  bool reached() const;
+  void stop_if_reached(RunControl& control) const;
+
+  Params params_;
+  std::optional<double> last_;  ///< the value of the last evaluation
+};
+
+/// Logs wall_clock/remaining_estimate, in seconds, after each batch but the first skip_batches of
+/// this process. It extrapolates the time of the batches since then, evaluations and checkpoints
+/// included. The terminal shows it too.
+class RuntimeEstimator : public Callback {
+ public:
+  struct Params {
+    int64_t skip_batches = 1;
+    void fields(auto&& f) {
+      f("skip_batches", skip_batches, "slow first batches of the process that say nothing",
+        at_least(0));
+    }
+  };
+  explicit RuntimeEstimator(Params params) : params_(params) {}
+
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
+  void batch_end(const State& state, Logger& logger, RunControl& control) override;
+
+ private:
+  Params params_;
+  int64_t batches_ = 0;
+  double begin_elapsed_ = 0, begin_seconds_ = 0;
 };
 
 }  // namespace composer

@@ -40,7 +40,7 @@ void add_counts(ordered_json& json, const at::Tensor& cells, int64_t num_classes
   json["confusion"] = std::move(confusion);
 }
 
-/// Whether `file` is of an evaluation after no more than so many batches.
+/// Whether the evaluation in `file` was after at most `batches` batches.
 bool is_of_before(const fs::path& file, int64_t batches) {
   std::ifstream in(file);
   const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
@@ -48,7 +48,7 @@ bool is_of_before(const fs::path& file, int64_t batches) {
   return batch != json.end() && batch->is_number_integer() && batch->get<int64_t>() <= batches;
 }
 
-/// Of one sample; logits float32 [num_classes] on the CPU.
+/// The JSON of one sample. logits: float32 [num_classes] on the CPU.
 ordered_json opinion(const at::Tensor& logits, int64_t label, double loss) {
   const auto probabilities = logits.softmax(0).to(at::kDouble);
   const auto [values, classes] = probabilities.topk(std::min(most_likely, logits.size(0)));
@@ -66,7 +66,7 @@ std::string png_of(const at::Tensor& pixels) {
              {pixels.const_data_ptr<uint8_t>(), static_cast<size_t>(pixels.numel())});
 }
 
-/// Pictures of evaluations before.
+/// Removes the images of earlier evaluations.
 void remove_others(const fs::path& folder, const std::string& prefix) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))

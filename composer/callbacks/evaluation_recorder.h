@@ -1,4 +1,4 @@
-// What a run leaves of its last evaluation besides the metrics.
+// Writes details of a run's last evaluation.
 #pragma once
 
 #include <filesystem>
@@ -10,20 +10,21 @@
 
 namespace composer {
 
-/// After each whole evaluation <folder>/evaluation.json: epoch, batch, samples, num_classes,
-/// per_class (accuracies by class index, null for those without samples), confusion (what is not 0:
-/// [class, taken for, samples]), and `wrong`, the images of the highest loss, which lie beside it
-/// as PNG files of at most 192 pixels a side: class, loss, probability of the class, the likeliest
-/// classes with theirs, and, where the loader tells, `path` (Loader::sample_name) and number of the
-/// `sample`. Counts are of all ranks; images of the first rank's share
-/// (all_ranks says whether that is everything). What cannot be written is left out with a warning.
-/// Nothing of an evaluation on another set than val_dataset, or whose targets are values.
-/// A run that goes on from before the evaluation in that file takes it away.
+/// Writes <folder>/evaluation.json after each complete evaluation: epoch, batch, samples,
+/// num_classes, per_class (accuracies by class index, null for classes without samples), confusion
+/// (the counts that are not 0: [class, predicted class, samples]), and `wrong`, the images of the
+/// highest loss. They are PNG files of at most 192 pixels a side beside it, with class, loss,
+/// probability of the class, the likeliest classes with their probabilities, and, if the loader
+/// tells, `path` (Loader::sample_name) and number of the `sample`. Counts are those of all ranks;
+/// images are of the first rank's share (all_ranks tells whether it is the only one). Files that
+/// cannot be written are left out with a warning. Nothing is written for other sets than
+/// val_dataset, or for target values. A run that is resumed from before the evaluation in the file
+/// removes it.
 class EvaluationRecorder : public Callback {
  public:
   static constexpr int64_t most_images = 24;
 
-  /// folder: the run's. normalization: of the evaluation's images.
+  /// folder: the run's folder. normalization: that of the evaluation's images.
   EvaluationRecorder(std::filesystem::path folder, Normalization normalization)
       : folder_(std::move(folder)), normalization_(std::move(normalization)) {}
 

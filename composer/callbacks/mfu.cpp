@@ -1,18 +1,21 @@
 #include "composer/callbacks/mfu.h"
 
+#include <algorithm>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/callbacks/peak_flops.h"
 #include "composer/logging/logger.h"
 #include "composer/loop/state.h"
+#include "nn/device/device.h"
+#include "nn/device/gpu_name.h"
 #include "nn/network/cost.h"
 
 namespace composer {
 namespace {
 
-/// Of an image of the shape of the batch's.
+/// The graph of the network for one image of the batch.
 Graph graph_of_image(const State& state) {
   try {
     return record(*state.model, at::zeros_like(state.batch.input.slice(0, 0, 1)));
@@ -30,6 +33,51 @@ std::string rate_text(double flops) {
   std::snprintf(text, sizeof text, "%.3g", flops / 1e12);
   return std::string(text) + " TFLOP/s";
 }
+
+/// In TFLOP/s, without sparsity; 0: the GPU lacks this arithmetic.
+struct PublishedPeak {
+  std::string_view gpu;  ///< part of the GPU's name; the first match counts
+  double fp32, tf32, fp16, bf16;
+};
+
+constexpr PublishedPeak published[] = {
+    {"H200", 66.9, 494.7, 989.4, 989.4},    {"H100 80GB HBM3", 66.9, 494.7, 989.4, 989.4},
+    {"H100 PCIe", 51.2, 378, 756.5, 756.5}, {"A100", 19.5, 156, 312, 312},
+    {"V100-SXM2", 15.7, 0, 125, 0},         {"Tesla T4", 8.1, 0, 65, 0},
+};
+
+at::ScalarType type_of(Precision precision) {
+  return precision == Precision::amp_bf16   ? at::kBFloat16
+         : precision == Precision::amp_fp16 ? at::kHalf
+                                            : at::kFloat;
+}
+
+/// A product of n x n matrices to be timed.
+class SquareProduct {
+ public:
+  SquareProduct(int64_t n, at::ScalarType type, at::Device device)
+      : n_(n),
+        factor_(at::linspace(-1, 1, n * n, at::TensorOptions(device)).view({n, n}).to(type)),
+        product_(at::empty_like(factor_)),
+        device_(device) {
+    seconds();  // the first one also sets up
+  }
+
+  double seconds() {
+    synchronize(device_);
+    const double begin = steady_seconds();
+    at::mm_out(product_, factor_, factor_);
+    synchronize(device_);
+    return steady_seconds() - begin;
+  }
+
+  double flops() const { return 2.0 * static_cast<double>(n_ * n_ * n_); }
+
+ private:
+  int64_t n_;
+  at::Tensor factor_, product_;
+  at::Device device_;
+};
 
 }  // namespace
 
@@ -71,5 +119,37 @@ void Mfu::batch_end(const State& state, Logger& logger, RunControl&) {
 void Mfu::eval_start(const State&, Logger&, RunControl&) { rate_.suspend(); }
 
 void Mfu::eval_end(const State&, Logger&, RunControl&) { rate_.resume(); }
+
+std::optional<double> published_peak(std::string_view gpu, Precision precision) {
+  const auto found = std::ranges::find_if(
+      published, [&](const auto& known) { return gpu.find(known.gpu) != std::string_view::npos; });
+  if (found == std::end(published)) return std::nullopt;
+  const double peak = precision == Precision::fp32       ? found->fp32
+                      : precision == Precision::tf32     ? found->tf32
+                      : precision == Precision::amp_fp16 ? found->fp16
+                                                         : found->bf16;
+  return peak > 0 ? std::optional(peak * 1e12) : std::nullopt;
+}
+
+double measured_peak(Precision precision, at::Device device) {
+  constexpr int64_t smallest = 1024, largest = 8192;
+  constexpr double long_enough = 0.005;  // seconds, beside which starting a product is nothing
+  constexpr int repeats = 5;
+  for (int64_t n = smallest;; n *= 2) {
+    SquareProduct product(n, type_of(precision), device);
+    double best = product.seconds();
+    if (best < long_enough && n < largest) continue;
+    for (int i = 0; i < repeats; ++i) best = std::min(best, product.seconds());
+    return product.flops() / best;
+  }
+}
+
+PeakFlops peak_flops(Precision precision, at::Device device) {
+  if (device.is_cuda()) {
+    const auto gpu = gpu_name(device.index());
+    if (const auto peak = published_peak(gpu, precision)) return {*peak, "published for " + gpu};
+  }
+  return {measured_peak(precision, device), "measured by products of large matrices"};
+}
 
 }  // namespace composer

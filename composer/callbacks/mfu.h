@@ -1,23 +1,27 @@
-// The callback mfu.
+// The callback mfu, and the peak arithmetic of devices.
 #pragma once
+
+#include <ATen/ATen.h>
 
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/params/params.h"
 #include "composer/callbacks/batch_rate.h"
 #include "composer/loop/algorithm.h"
 #include "nn/network/graph.h"
+#include "nn/network/precision.h"
 
 namespace composer {
 
-/// throughput/mfu, the share of the device's peak that the network's own arithmetic comes to
-/// (model FLOPs utilisation, Chowdhery et al. 2022, arXiv:2204.02311), over the last window_size
-/// batches, evaluation left out: FLOPs of a training step on the images, as network/cost.h counts
-/// them, a second, over the peak. The count follows the size of the batch's images and layers that
-/// get frozen; not what algorithms leave out of a pass (selective_backprop, stochastic_depth) or
-/// add to it (sam), nor anything but convolutions and matrix products.
+/// Logs throughput/mfu, the model FLOPs utilisation (Chowdhery et al. 2022, arXiv:2204.02311), over
+/// the last window_size batches without evaluation: the FLOP/s of training steps on the images, as
+/// network/cost.h counts them, divided by the device's peak. The count follows the image size and
+/// frozen layers. It does not follow what algorithms skip in a pass (selective_backprop,
+/// stochastic_depth) or add to it (sam), and covers only convolutions and matrix products.
 class Mfu : public Callback {
  public:
   struct Params {
@@ -36,7 +40,7 @@ class Mfu : public Callback {
   explicit Mfu(Params params, BatchRate::Clock clock = steady_seconds)
       : params_(params), rate_(params.window_size, std::move(clock)) {}
 
-  /// UserError at the first batch where the network's operations cannot be recorded.
+  /// UserError at the first batch if the network's operations cannot be recorded.
   void fit_start(const State& state, Logger& logger, RunControl& control) override;
   void epoch_start(const State& state, Logger& logger, RunControl& control) override;
   void batch_start(const State& state, Logger& logger, RunControl& control) override;
@@ -46,16 +50,31 @@ class Mfu : public Callback {
 
  private:
   struct Known {
-    Graph graph;       ///< of one image
-    double flops = 0;  ///< of its training step
+    Graph graph;       ///< the graph for one image
+    double flops = 0;  ///< FLOPs of a training step on one image
   };
 
   Params params_;
   BatchRate rate_;
   double peak_ = 0;
-  std::map<std::vector<int64_t>, Known> known_;  ///< by the image's shape [C, H, W]
-  double flops_ = 0;                             ///< of an image of this batch
+  std::map<std::vector<int64_t>, Known> known_;  ///< graphs by the image's shape [C, H, W]
+  double flops_ = 0;  ///< FLOPs of a training step per image of this batch
   int64_t last_sample_ = 0;
 };
+
+struct PeakFlops {
+  double per_second = 0;  ///< FLOP/s; a multiply-add is two
+  std::string source;     ///< for people: "published for NVIDIA H200"
+};
+
+/// The peak of dense products in `precision`: the published one of a known GPU, else a measured
+/// one, which takes a fraction of a second.
+PeakFlops peak_flops(Precision precision, at::Device device);
+
+/// gpu: its name by the driver. Nothing for an unknown GPU, or one without this arithmetic.
+std::optional<double> published_peak(std::string_view gpu, Precision precision);
+
+/// The highest FLOP/s of a few products of large square matrices.
+double measured_peak(Precision precision, at::Device device);
 
 }  // namespace composer

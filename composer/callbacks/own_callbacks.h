@@ -1,4 +1,5 @@
-// Callbacks that trainers add to those of the recipe, by the names of their ranges.
+// Names of the callbacks that a Trainer adds to the recipe's, which are also the names of their
+// ranges.
 #pragma once
 
 namespace composer::own_callbacks {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double longest_silence = 60;  ///< seconds
 
-/// Without what happened inside each range.
+/// Seconds in each range without the ranges inside it.
 std::map<std::string, double> self_seconds(const Timer& timer) {
   std::map<std::string, double> seconds;
   for (const auto& [name, total] : timer.totals().here) seconds[name] = total.self_seconds;
@@ -38,7 +38,7 @@ void RunTimes::batch_start(const State&, Logger&, RunControl&) { in_batch_ = tru
 
 void RunTimes::batch_end(const State& state, Logger& logger, RunControl&) {
   in_batch_ = false, unlogged_ = true;
-  if (steady_seconds() - logged_at_ > longest_silence || state.schedule.finished(state.time) ||
+  if (steady_seconds() - logged_at_ > longest_silence || state.run_length.finished(state.time) ||
       received_signal() != 0)
     log_all(logger);
 }
@@ -55,7 +55,7 @@ void RunTimes::eval_start(const State&, Logger&, RunControl&) {
 void RunTimes::eval_end(const State& state, Logger& logger, RunControl&) {
   if (!timer_) return;
   leave_evaluation();
-  if (!state.eval_metrics.empty()) log_all(logger);  // else a signal ended it
+  if (!state.eval_metrics.empty()) log_all(logger);  // empty if a signal ended it
 }
 
 void RunTimes::leave_evaluation() {

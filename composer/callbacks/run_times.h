@@ -1,4 +1,4 @@
-// Where the time of a run goes, as values of its log.
+// Logs the time that each part of a run takes.
 #pragma once
 
 #include <map>
@@ -11,18 +11,18 @@
 
 namespace composer {
 
-/// time/<part>: seconds of the training thread since such values were last logged, so that their
-/// sums over a log are those of the run: dataloader (the wait for a batch), forward, backward,
-/// optimizer, gradient sum, replay, checkpoint and whatever else is a range of the loop by its
-/// name; algorithms/<name> and callbacks/<name>; evaluation with all that it does; other is the
-/// rest. None counts what happens inside another. Work that a GPU still has to do is in none, a
-/// wait for it in that which waits. Logged at the end of each epoch and evaluation and
-/// of the last batch, and in between once a minute; of a run that is interrupted or fails, with the
-/// last batch that ended, unless one fails half-way: what was logged of that is dropped. To be the
-/// last callback of the run.
+/// Logs time/<part>: seconds of the training thread since the values were last logged, so that
+/// their sums over a log are those of the run. Parts are the loop's ranges by name (dataloader,
+/// which is the wait for a batch, forward, backward, optimizer, gradient sum, replay, checkpoint
+/// and others), algorithms/<name>, callbacks/<name>, evaluation as a whole, and other for the rest.
+/// A part excludes the parts inside it. Pending work of a GPU is in no part; a wait for the GPU
+/// counts for the part that waits. Values are logged at the end of each epoch and evaluation and of
+/// the last batch, and in between once a minute. A run that is interrupted or fails logs them with
+/// its last complete batch, unless a batch fails half-way: its values are dropped. To be the last
+/// callback of the run.
 class RunTimes : public Callback {
  public:
-  /// Names of the run's, its own among them.
+  /// Names of the run's algorithms and callbacks, this callback included.
   RunTimes(std::set<std::string> algorithms, std::set<std::string> callbacks)
       : algorithms_(std::move(algorithms)), callbacks_(std::move(callbacks)) {}
 
@@ -37,21 +37,21 @@ class RunTimes : public Callback {
  private:
   using Seconds = std::map<std::string, double>;
 
-  /// Since the beginning of the open record, which several evaluations may share.
+  /// Logs the seconds since the beginning of the open record, which several evaluations may share.
   void log_all(Logger& logger);
   void leave_evaluation();
-  /// By the names of time/..., since fit_start.
+  /// Seconds since fit_start, by the names of time/... values.
   Seconds parts() const;
   std::string part_of(const std::string& range) const;
 
   std::set<std::string> algorithms_, callbacks_;
-  std::optional<Timer> timer_;                 ///< from fit_start to run_end
-  Seconds logged_;                             ///< parts() of the last time
+  std::optional<Timer> timer_;                 ///< set from fit_start to run_end
+  Seconds logged_;                             ///< parts() when values were last logged
   Seconds counted_from_;                       ///< parts() at the beginning of the last record
-  Seconds in_evaluation_, before_evaluation_;  ///< by range
+  Seconds in_evaluation_, before_evaluation_;  ///< seconds by range
   bool in_batch_ = false, in_an_evaluation_ = false;
   int64_t record_ = -1;    ///< Logger::commits() when values were last logged
-  bool unlogged_ = false;  ///< batches ended since such values were logged
+  bool unlogged_ = false;  ///< batches have ended since values were last logged
   double evaluation_ = 0;  ///< seconds of all evaluations so far
   double begin_ = 0, logged_at_ = 0, evaluation_begin_ = 0;  ///< steady-clock seconds
 };

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/balanced.h"
+#include "base/error.h"
 #include "base/json_number.h"
 #include "base/params/foreign_json.h"
+#include "base/params/kinds.h"
 #include "base/version.h"
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/safetensors.h"
@@ -41,13 +42,13 @@ Timestamp time_from(const ordered_json& json) {
           json.at("batch_in_epoch"), json.at("sample_in_epoch"), json.at("seconds")};
 }
 
-/// Told apart from strings that say the same: {"double": "NaN"}.
+/// Numbers that are not finite become {"double": "NaN"}, to be distinct from strings.
 ordered_json number(double value) {
   if (std::isfinite(value)) return value;
   return {{"double", json_number(value)}};
 }
 
-/// "inf" and "-inf" stand in manifests of earlier builds.
+/// Manifests of earlier builds have "inf" and "-inf".
 double number_from(const ordered_json& json) {
   const auto& word = json.at("double");
   const double infinity = std::numeric_limits<double>::infinity();
@@ -102,9 +103,9 @@ double bytes_in(const TensorMap& tensors) {
   return static_cast<double>(sum);
 }
 
-using Shares = std::vector<TensorMap>;  ///< one a rank
+using Shares = std::vector<TensorMap>;  ///< tensors by rank
 
-/// Each holder's tensors; `others` get those that all ranks have.
+/// The tensors of each holder. `others` gets the tensors that all ranks have.
 Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>& holders,
                  int64_t ranks, TensorMap& others) {
   Shares shares(static_cast<size_t>(ranks));
@@ -116,7 +117,7 @@ Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>&
   return shares;
 }
 
-/// What all ranks have is the first one's.
+/// The tensors of each holder. The first rank gets the tensors that all ranks have.
 Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>& holders,
                  int64_t ranks) {
   TensorMap others;
@@ -125,8 +126,8 @@ Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>&
   return shares;
 }
 
-/// Of what all ranks have each gets as much as makes all write about as many bytes, the model's
-/// included.
+/// Divides the optimizer's tensors that all ranks have, so that all ranks write about as many
+/// bytes, the model's included.
 Shares even_shares(const StateDict& optimizer, const Shares& model) {
   TensorMap of_all;
   auto shares = shares_of(optimizer.tensors, optimizer.holders, std::ssize(model), of_all);
@@ -140,8 +141,8 @@ Shares even_shares(const StateDict& optimizer, const Shares& model) {
   return shares;
 }
 
-/// "optimizer-00002-of-00003.safetensors" and so on, one for each share that holds something; the
-/// first rank's if none does.
+/// Adds "optimizer-00002-of-00003.safetensors" and so on, one file for each share with tensors; one
+/// file of the first rank if there are no tensors.
 void add_files(std::vector<TensorFile>& files, const char* prefix, Shares shares) {
   const auto full = static_cast<size_t>(
       std::ranges::count_if(shares, [](const auto& share) { return !share.empty(); }));
@@ -155,7 +156,7 @@ void add_files(std::vector<TensorFile>& files, const char* prefix, Shares shares
   }
 }
 
-/// What of the machine and build is not as it was when the checkpoint was made, one line each.
+/// Differences of this machine and build from those of the checkpoint, one line each.
 std::vector<std::string> differences(const ordered_json& manifest) {
   std::vector<std::string> lines;
   const auto differs = [&](const ordered_json& there, const ordered_json& here,
@@ -170,6 +171,44 @@ std::vector<std::string> differences(const ordered_json& manifest) {
   for (const auto& [what, here] : build.items())
     differs(manifest.at("build").value(what, ordered_json()), here, what);
   return lines;
+}
+
+/// The prefix of averaged weights in the algorithm's state; empty if it averages none.
+std::string prefix_of(const std::string& algorithm) {
+  const auto& algorithms = registry().algorithms;
+  return algorithms.contains(algorithm) ? algorithms.find(algorithm)->average_prefix() : "";
+}
+
+/// The averages that an algorithm keeps, by the model's names; empty if it keeps none.
+std::map<std::string, at::Tensor> averages_of(const Checkpoint& checkpoint,
+                                              const std::string& algorithm) {
+  std::map<std::string, at::Tensor> averages;
+  const auto prefix = prefix_of(algorithm);
+  const auto part = checkpoint.parts.find(path_of(ChoiceKey::algorithms, algorithm));
+  if (prefix.empty() || part == checkpoint.parts.end()) return averages;
+  for (const auto& [name, tensor] : part->second.tensors)
+    if (name.starts_with(prefix)) averages[name.substr(prefix.size())] = tensor;
+  return averages;
+}
+
+/// The checkpoint without tensors, and without the values of the optimizer and the parts.
+Checkpoint facts_from(const ordered_json& manifest) {
+  Checkpoint checkpoint;
+  checkpoint.differences = differences(manifest);
+  checkpoint.time = time_from(manifest.at("time"));
+  checkpoint.evaluated_batch = manifest.at("evaluated_batch");
+  checkpoint.seed = manifest.at("seed");
+  checkpoint.grad_accum = manifest.at("grad_accum");
+  checkpoint.train_batch_size = manifest.at("train_batch_size");
+  checkpoint.batches_per_epoch = manifest.at("batches_per_epoch");
+  checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
+  checkpoint.recipe = manifest.at("recipe");
+  checkpoint.device = manifest.value("device", "");
+  checkpoint.precision = manifest.value("precision", "");
+  checkpoint.network = manifest.value("network", std::vector<std::string>{});
+  checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
+  checkpoint.data = manifest.value("data", "");
+  return checkpoint;
 }
 
 }  // namespace
@@ -217,34 +256,6 @@ ordered_json manifest_of(const Checkpoint& checkpoint, const std::vector<TensorF
           {"tensors", tensors}};
 }
 
-namespace {
-
-/// Without tensors, and what the optimizer and the parts keep beside theirs.
-Checkpoint facts_from(const ordered_json& manifest) {
-  Checkpoint checkpoint;
-  checkpoint.differences = differences(manifest);
-  checkpoint.time = time_from(manifest.at("time"));
-  checkpoint.evaluated_batch = manifest.at("evaluated_batch");
-  checkpoint.seed = manifest.at("seed");
-  checkpoint.grad_accum = manifest.at("grad_accum");
-  checkpoint.train_batch_size = manifest.at("train_batch_size");
-  checkpoint.batches_per_epoch = manifest.at("batches_per_epoch");
-  checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
-  checkpoint.recipe = manifest.at("recipe");
-  checkpoint.device = manifest.value("device", "");
-  checkpoint.precision = manifest.value("precision", "");
-  checkpoint.network = manifest.value("network", std::vector<std::string>{});
-  checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
-  checkpoint.data = manifest.value("data", "");
-  return checkpoint;
-}
-
-DamagedCheckpoint damaged_manifest(const fs::path& checkpoint) {
-  return DamagedCheckpoint((checkpoint / "manifest.json").string() + ": is damaged");
-}
-
-}  // namespace
-
 Checkpoint read_checkpoint_facts(const fs::path& path) try {
   return facts_from(read_manifest(path));
 } catch (const nlohmann::json::exception&) {
@@ -291,6 +302,47 @@ std::string describe_checkpoint(const fs::path& path) {
       text << "  " << name << " " << shape.dump() << '\n';
   }
   return text.str();
+}
+
+std::vector<std::string> averaging_algorithms() {
+  auto names = registry().algorithms.names();
+  std::erase_if(names, [](const auto& name) { return prefix_of(name).empty(); });
+  return names;
+}
+
+bool acts_on_predictions(const Component& algorithm) {
+  return algorithm.subscriptions().test(static_cast<size_t>(Event::predict_start)) ||
+         algorithm.subscriptions().test(static_cast<size_t>(Event::predict_after_forward));
+}
+
+std::string weights_of_evaluation(const Checkpoint& checkpoint) {
+  for (const auto& algorithm : averaging_algorithms())
+    if (acts_on_predictions(*registry().algorithms.find(algorithm)) &&
+        !averages_of(checkpoint, algorithm).empty())
+      return algorithm;
+  return "model";
+}
+
+std::map<std::string, at::Tensor> weights_of(const Checkpoint& checkpoint,
+                                             const std::string& algorithm,
+                                             const std::string& path) {
+  auto tensors = checkpoint.model;
+  if (algorithm == "model") return tensors;
+  if (!checkpoint.parts.contains(path_of(ChoiceKey::algorithms, algorithm)))
+    throw UserError(path + ": has no weights of " + algorithm +
+                    ": the run was without it, or had not come to its start");
+  const auto averages = averages_of(checkpoint, algorithm);
+  for (const auto& [name, tensor] : averages) {
+    const auto place = tensors.find(name);
+    if (place == tensors.end())
+      throw UserError(path + ": the model has no tensor for '" + name + "' of " + algorithm);
+    place->second = tensor;
+  }
+  if (averages.empty())
+    throw UserError(path + ": holds no average of " + algorithm +
+                    ": either nothing is averaged yet, or the average is the model by now; use "
+                    "--weights model");
+  return tensors;
 }
 
 }  // namespace composer

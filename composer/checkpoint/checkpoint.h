@@ -10,16 +10,17 @@
 #include <vector>
 
 #include "base/time.h"
+#include "composer/recipe/registry.h"
 #include "nn/state_dict.h"
 
 namespace composer {
 
-/// Parameters and buffers, in a checkpoint's folder, where one rank had them all.
+/// The file of parameters and buffers in a checkpoint's folder, if one rank wrote them all.
 inline constexpr const char* model_file = "model-00001-of-00001.safetensors";
-/// What the names of the files that hold them begin with, however many there are.
+/// The prefix of all files of parameters and buffers.
 inline constexpr const char* model_files = "model-";
 
-/// Everything a run needs to go on as if it had never stopped.
+/// Everything that a run needs to be resumed exactly.
 struct Checkpoint {
   Timestamp time;
   int64_t evaluated_batch = -1;  ///< the batch after which the last evaluation ended
@@ -27,51 +28,66 @@ struct Checkpoint {
   int64_t grad_accum = 1;
   int64_t train_batch_size = 1, batches_per_epoch = 1, samples_per_epoch = 1;
   std::string recipe;
-  std::string device;  ///< its type: "cpu", "cuda"; empty: not known, in a manifest that lacks it
-  std::string precision;  ///< what the recipe's came to, for instance "amp_bf16"; empty likewise
+  std::string device;     ///< the device's type: "cpu", "cuda"; empty if the manifest lacks it
+  std::string precision;  ///< the resolved precision, for instance "amp_bf16"; empty if the
+                          ///< manifest lacks it
   std::vector<std::string> network;      ///< nn/network/outline.h
-  std::vector<std::string> class_names;  ///< in order of their index; may be empty
-  std::string data;  ///< Loader::digest() of what it was trained on; empty: not known
+  std::vector<std::string> class_names;  ///< class names by index; may be empty
+  std::string data;  ///< Loader::digest() of the training data; empty: not known
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names
-  /// The rank whose value of a tensor of `model` counts; every rank has those that are not named.
+  /// The rank that has a tensor of `model`; every rank has the tensors that are not named here.
   std::map<std::string, int64_t> model_holders;
   StateDict optimizer;
-  std::map<std::string, StateDict>
-      parts;  ///< "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics"
-  /// Of a loaded one: what of compute threads, instruction set and build is not as it was, one line
-  /// each. A run goes on from it, but not bit by bit as it would have there.
+  /// "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics".
+  std::map<std::string, StateDict> parts;
+  /// Differences in compute threads, instruction set and build between a loaded checkpoint and this
+  /// process, one line each. With differences a resumed run is not bit-exact.
   std::vector<std::string> differences;
 };
 
-/// "ep3-ba144".
+/// The name of a checkpoint's folder: "ep3-ba144".
 std::string checkpoint_name(const Timestamp& time);
 
-/// A file of a checkpoint's tensors, by their names in it.
+/// A file of a checkpoint, with tensors by name.
 struct TensorFile {
   std::string name;
-  int64_t rank = 0;  ///< the one that writes it
+  int64_t rank = 0;  ///< the rank that writes the file
   std::map<std::string, at::Tensor> tensors;
 };
 
-/// The files of a checkpoint that so many ranks write: the tensors that a rank alone holds it
-/// writes itself; of others the first rank writes the weights and the parts' tensors, and each as
-/// much of the optimizer's as makes all write about as many bytes of weights and optimizer. The
-/// same names, types, shapes and holders give the same files.
+/// The files of a checkpoint that `ranks` ranks write. A rank writes the tensors that only it
+/// holds. Of the others, the first rank writes weights and parts; the optimizer's tensors are
+/// divided so that all ranks write about as many bytes of weights and optimizer. The same names,
+/// types, shapes and holders give the same files.
 std::vector<TensorFile> tensor_files(const Checkpoint& checkpoint, int64_t ranks);
 
-/// The manifest of a checkpoint in these files, all but their checksums ("files").
+/// The manifest of a checkpoint in these files, without their checksums ("files").
 nlohmann::ordered_json manifest_of(const Checkpoint& checkpoint,
                                    const std::vector<TensorFile>& files);
 
-/// UserError naming the file when something is missing, of another format version, or fails its
-/// checksum. with_optimizer: false leaves out the optimizer's tensors, whose files are not read.
+/// Loads a checkpoint. UserError naming the file if it is missing, has another format version, or
+/// fails its checksum. with_optimizer: false skips the optimizer's files.
 Checkpoint load_checkpoint(const std::filesystem::path& path, bool with_optimizer = true);
 
-/// What load_checkpoint gives, without the tensors, of which it reads none.
+/// The result of load_checkpoint() without tensors, whose files are not read.
 Checkpoint read_checkpoint_facts(const std::filesystem::path& path);
 
-/// The manifest and the tensors (name, shape) as text for people, for `composer
-/// checkpoint info`.
+/// The manifest and the tensors (name, shape) as text, for `composer checkpoint info`.
 std::string describe_checkpoint(const std::filesystem::path& path);
+
+/// The names of registered algorithms that average the weights.
+std::vector<std::string> averaging_algorithms();
+
+/// Whether the algorithm changes predictions.
+bool acts_on_predictions(const Component& algorithm);
+
+/// The weights that an evaluation of the checkpoint uses: the name of the algorithm whose average
+/// replaces the model's weights, else "model".
+std::string weights_of_evaluation(const Checkpoint& checkpoint);
+
+/// The model's tensors, with the averages of `algorithm` in their place; "model": the model's own.
+/// UserError naming `path` if the checkpoint has no such average.
+std::map<std::string, at::Tensor> weights_of(const Checkpoint& checkpoint,
+                                             const std::string& algorithm, const std::string& path);
 
 }  // namespace composer

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -21,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is damaged about the checkpoint; empty for a whole one. UserError when that cannot be told.
+/// The damage of the checkpoint; empty if it is complete. UserError if that is unknown.
 std::string damage_of(const fs::path& path) {
   try {
     verify_files(path, read_manifest(path));
@@ -31,7 +30,7 @@ std::string damage_of(const fs::path& path) {
   }
 }
 
-/// Where a folder stands while it is written or deleted.
+/// The name of a folder while it is written or deleted.
 fs::path hidden(const fs::path& path, std::string_view ending) {
   auto name = path.filename();
   name += ending;
@@ -40,30 +39,20 @@ fs::path hidden(const fs::path& path, std::string_view ending) {
 
 constexpr std::string_view set_aside = "damaged-", replaced = ".replaced";
 
-struct NamedFolder {
-  int64_t batch, epoch;
-  fs::path path;
-  auto operator<=>(const NamedFolder&) const = default;
-};
-
-/// The checkpoint folders in `folder` whose name is `prefix` and a checkpoint's, newest first. None
-/// where there is no such folder; UserError when it cannot be read.
+/// The checkpoint folders in `folder` named `prefix` + a checkpoint's name, newest first. Empty if
+/// `folder` does not exist; filesystem_error if it cannot be read.
 std::vector<fs::path> checkpoint_folders(const fs::path& folder, std::string_view prefix = "") {
-  std::vector<NamedFolder> found;
+  std::vector<std::pair<std::pair<long, long>, fs::path>> found;
   if (!fs::exists(folder)) return {};
   for (const auto& entry : fs::directory_iterator(folder)) {
-    long epoch = 0, batch = 0;
-    int length = 0;
-    auto name = entry.path().filename().string();
+    const auto name = entry.path().filename().string();
     if (!name.starts_with(prefix) || entry.is_symlink()) continue;
-    name.erase(0, prefix.size());
-    if (std::sscanf(name.c_str(), "ep%ld-ba%ld%n", &epoch, &batch, &length) == 2 &&
-        length == static_cast<int>(name.size()))
-      found.push_back({batch, epoch, entry.path()});
+    if (const auto place = batch_and_epoch(name.substr(prefix.size())))
+      found.emplace_back(*place, entry.path());
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> paths;
-  for (auto& [batch, epoch, path] : found) paths.push_back(std::move(path));
+  for (auto& [place, path] : found) paths.push_back(std::move(path));
   return paths;
 }
 
@@ -74,7 +63,7 @@ void put_aside(const fs::path& path, const std::string& damage) {
   log::warn(damage + "; set aside as " + aside.string());
 }
 
-/// What a kill in the middle of a save or a deletion left behind.
+/// Removes the folders of saves and deletions that a kill interrupted.
 void remove_leftovers(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto name = entry.path().filename().string();
@@ -91,8 +80,7 @@ void point(const fs::path& link, const std::string& name) {
   flush_folder(link.parent_path());
 }
 
-/// Puts the folder `beside` in the place of `path`, at no instant of which there is none; where the
-/// file system can do that.
+/// Replaces the folder `path` by `beside`: atomically if the file system can.
 void replace_folder(const fs::path& beside, const fs::path& path) {
   if (renameat2(AT_FDCWD, beside.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
     const auto old = hidden(path, replaced);
@@ -103,7 +91,7 @@ void replace_folder(const fs::path& beside, const fs::path& path) {
   fs::remove_all(beside);
 }
 
-/// What a kill between the two renames of replace_folder took away.
+/// Restores a checkpoint after a kill between the two renames of replace_folder().
 void bring_back(const fs::path& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
@@ -113,6 +101,57 @@ void bring_back(const fs::path& folder) {
     fs::exists(path) ? static_cast<void>(fs::remove_all(entry.path()))
                      : fs::rename(entry.path(), path);
   }
+}
+
+struct Found {
+  std::optional<fs::path> newest;                           ///< the newest complete checkpoint
+  std::vector<std::pair<fs::path, std::string>> damaged{};  ///< newer checkpoints, and their damage
+};
+
+/// Only reads files. UserError as newest_checkpoint().
+Found find_checkpoint(const fs::path& folder) {
+  constexpr const char* advice = "give another --run_name to start afresh";
+  std::vector<std::pair<fs::path, std::string>> damaged;
+  for (const auto& path : checkpoint_folders(folder)) {
+    try {
+      auto damage = damage_of(path);
+      if (!damage.empty()) {
+        damaged.emplace_back(path, std::move(damage));
+        continue;
+      }
+    } catch (const UserError& problem) {
+      throw UserError("autoresume: a checkpoint cannot be used, and was left as it is: " +
+                      std::string(problem.what()) + "; mend that, or " + advice);
+    }
+    return {path, std::move(damaged)};
+  }
+  for (const auto& path : checkpoint_folders(folder, set_aside))
+    damaged.emplace_back(path, path.string() + ": was set aside as damaged");
+  if (damaged.empty()) return {};
+  std::vector<std::string> problems{"autoresume: no checkpoint in " + folder.string() +
+                                    " is whole; bring one back from a copy, or " + advice};
+  for (auto& [path, damage] : damaged) problems.push_back(std::move(damage));
+  throw UserError(problems);
+}
+
+/// Copies a checkpoint of the store to `folder`; false, with a warning, if it is damaged.
+bool bring(CheckpointStore& store, const std::string& name, const fs::path& folder) {
+  NewCheckpoint copy(folder, name);
+  if (!copy.begin(/*replace=*/false)) return true;
+  try {
+    log::info("autoresume: " + store.text(name) + " is copied to " + folder.string());
+    store.download(name, copy.path());
+    if (const auto damage = damage_of(copy.path()); !damage.empty()) {
+      log::warn("autoresume: " + store.text(name) + " is left out: " + damage);
+      copy.abandon();
+      return false;
+    }
+    copy.commit();
+  } catch (...) {
+    copy.abandon();
+    throw;
+  }
+  return true;
 }
 
 }  // namespace
@@ -137,7 +176,7 @@ void NewCheckpoint::commit() {
   flush_folder(place_.parent_path());
 }
 
-/// Renamed first, so that nobody makes a file in it any more.
+/// Renames the folder first, so that no process can create a file in it.
 void NewCheckpoint::abandon() noexcept {
   std::error_code ignored;
   const auto old = hidden(place_, ".old");
@@ -184,41 +223,6 @@ bool has_checkpoint(const fs::path& folder) try {
   throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
 }
 
-namespace {
-
-struct Found {
-  std::optional<fs::path> newest;                           ///< whole
-  std::vector<std::pair<fs::path, std::string>> damaged{};  ///< newer ones, and what is wrong
-};
-
-/// Reads files alone. UserError as newest_checkpoint.
-Found find_checkpoint(const fs::path& folder) {
-  constexpr const char* advice = "give another --run_name to start afresh";
-  std::vector<std::pair<fs::path, std::string>> damaged;
-  for (const auto& path : checkpoint_folders(folder)) {
-    try {
-      auto damage = damage_of(path);
-      if (!damage.empty()) {
-        damaged.emplace_back(path, std::move(damage));
-        continue;
-      }
-    } catch (const UserError& problem) {
-      throw UserError("autoresume: a checkpoint cannot be used, and was left as it is: " +
-                      std::string(problem.what()) + "; mend that, or " + advice);
-    }
-    return {path, std::move(damaged)};
-  }
-  for (const auto& path : checkpoint_folders(folder, set_aside))
-    damaged.emplace_back(path, path.string() + ": was set aside as damaged");
-  if (damaged.empty()) return {};
-  std::vector<std::string> problems{"autoresume: no checkpoint in " + folder.string() +
-                                    " is whole; bring one back from a copy, or " + advice};
-  for (auto& [path, damage] : damaged) problems.push_back(std::move(damage));
-  throw UserError(problems);
-}
-
-}  // namespace
-
 std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
   bring_back(folder);
   auto found = find_checkpoint(folder);
@@ -235,31 +239,6 @@ std::optional<fs::path> find_whole_checkpoint(const fs::path& folder) try {
 } catch (const fs::filesystem_error& failure) {
   throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
 }
-
-namespace {
-
-/// Copies a checkpoint of the store to its place in `folder`; false, with a warning, where it is
-/// damaged.
-bool bring(CheckpointStore& store, const std::string& name, const fs::path& folder) {
-  NewCheckpoint copy(folder, name);
-  if (!copy.begin(/*replace=*/false)) return true;
-  try {
-    log::info("autoresume: " + store.text(name) + " is copied to " + folder.string());
-    store.download(name, copy.path());
-    if (const auto damage = damage_of(copy.path()); !damage.empty()) {
-      log::warn("autoresume: " + store.text(name) + " is left out: " + damage);
-      copy.abandon();
-      return false;
-    }
-    copy.commit();
-  } catch (...) {
-    copy.abandon();
-    throw;
-  }
-  return true;
-}
-
-}  // namespace
 
 std::optional<fs::path> newest_checkpoint(const fs::path& folder, CheckpointStore& store) {
   std::optional<fs::path> newest;

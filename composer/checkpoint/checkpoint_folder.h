@@ -1,5 +1,5 @@
-// The folder that a run's checkpoints are in. A new one is written beside its place and renamed
-// once it is whole, so that a kill at any instant leaves the one before it whole.
+// The folder of a run's checkpoints. A new checkpoint is written under another name and renamed
+// once it is complete, so that a kill at any instant leaves the previous one complete.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@ namespace composer {
 
 class CheckpointStore;
 
-/// A checkpoint while it is made. One process makes and ends its folder, others may write in it.
-/// The calls throw RunError or filesystem_error.
+/// A checkpoint that is being written. One process calls begin() and commit() or abandon(); others
+/// may write files. The functions throw RunError or filesystem_error.
 class NewCheckpoint {
  public:
-  /// Touches no file. folder: that of the checkpoints.
+  /// Touches no file. folder: the folder of the checkpoints.
   NewCheckpoint(std::filesystem::path folder, const std::string& name);
 
-  /// Where its files are to be written.
+  /// The folder to write the files to.
   const std::filesystem::path& path() const { return hidden_; }
 
-  /// Makes the folder (and that of the checkpoints), after clearing away what kills left behind.
-  /// False, and there is none, where a whole checkpoint of the name stands and is not to be
-  /// replaced.
+  /// Removes what killed processes left, and creates the folder, and that of the checkpoints.
+  /// False, without a new folder, if a complete checkpoint of the name exists and `replace` is
+  /// false.
   bool begin(bool replace);
-  /// Gives it its place. The files in it have been flushed to the disk.
+  /// Renames the folder to the checkpoint's name. The files must have been flushed to the disk.
   void commit();
-  /// Removes it; what another process still writes there fails.
+  /// Removes the folder; writes of other processes then fail.
   void abandon() noexcept;
 
  private:
@@ -39,32 +39,32 @@ void mark_latest_checkpoint(const std::filesystem::path& folder, const std::stri
 /// Points `folder`/best to the checkpoint of that name.
 void mark_best_checkpoint(const std::filesystem::path& folder, const std::string& name);
 
-/// After a kill: takes away what it left half made beside the newest checkpoint, and points
-/// `latest` to that.
+/// Cleans up after a kill: removes incomplete folders beside the newest checkpoint, and points
+/// `latest` to it.
 void tidy_checkpoints(const std::filesystem::path& newest);
 
-/// Deletes all but the newest `count` checkpoints of `folder` and the one that is marked as the
-/// best; a negative count keeps all.
+/// Deletes all checkpoints of `folder` but the newest `count` and the best one; a negative count
+/// keeps all.
 void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);
 
-/// Whether it is a checkpoint's folder, which holds the state of a run and not weights alone.
+/// Whether the path is the folder of a checkpoint, which has the state of a run, not only weights.
 bool is_checkpoint(const std::filesystem::path& path);
 
-/// Whether there is a checkpoint in `folder`, whole or not.
+/// Whether `folder` has a checkpoint, complete or not.
 bool has_checkpoint(const std::filesystem::path& folder);
 
-/// The newest whole checkpoint in `folder`; nothing when there is none of any kind. Damaged ones
-/// that are newer (a file is missing or fails its checksum) are renamed to damaged-<name>, with a
-/// warning. UserError, and nothing changed, when a newer one is of another format version or cannot
-/// be read, and when none is whole.
+/// The newest complete checkpoint in `folder`; nothing if there is no checkpoint. Newer damaged
+/// ones (a file is missing or fails its checksum) are renamed to damaged-<name>, with a warning.
+/// UserError, without changes, if a newer one has another format version or cannot be read, or if
+/// all are damaged.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
-/// The same, where the folder stays as it is: one that a kill has taken away while it was replaced
-/// is not seen.
+/// The newest_checkpoint() without changes to the folder. It does not find a checkpoint whose
+/// replacement was interrupted by a kill.
 std::optional<std::filesystem::path> find_whole_checkpoint(const std::filesystem::path& folder);
 
-/// newest_checkpoint(folder), or the newest of `store`, copied to `folder`, where that is newer or
-/// `folder` has no whole one. Damaged ones of the store are left out, with a warning.
+/// newest_checkpoint(folder), or the newest of `store`, copied to `folder`, if that is newer or
+/// `folder` has no complete one. Damaged checkpoints of the store are skipped, with a warning.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder,
                                                        CheckpointStore& store);
 

@@ -1,9 +1,13 @@
 #include "composer/checkpoint/checkpoint_writer.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <future>
@@ -22,7 +26,7 @@
 namespace composer {
 namespace {
 
-/// The cores belong to training, whose threads this one's would fight.
+/// Leaves the cores to training: no parallel computation in this thread.
 void stay_on_one_thread_with_a_name() {
   compute_alone();
   set_thread_name("checkpoint");
@@ -44,8 +48,7 @@ void check_finite(const TensorMap& model, int64_t batch) {
                   ") at batch " + std::to_string(batch) + ": no checkpoint is made of them");
 }
 
-/// What the task gave, or what it failed with: {"files": ...} or {"problem": ..., "not_finite":
-/// ...}.
+/// The result of the task, or its error: {"files": ...} or {"problem": ..., "not_finite": ...}.
 ordered_json report_of(std::future<ordered_json>& task) {
   try {
     return {{"files", task.get()}};
@@ -60,7 +63,84 @@ ordered_json report_of(std::future<ordered_json>& task) {
 
 std::string problem_in(const ordered_json& report) { return report.value("problem", ""); }
 
+bool fits(const at::Tensor& kept, const at::Tensor& tensor) {
+  return kept.defined() && kept.scalar_type() == tensor.scalar_type() &&
+         kept.sizes() == tensor.sizes() && kept.strides() == tensor.strides();
+}
+
+/// The bytes of a tensor, at [begin, end) of the bytes of all tensors.
+struct Piece {
+  std::byte* to;
+  const std::byte* from;
+  int64_t begin, end;
+};
+
+/// Copies all pieces in one parallel loop: waiting for all threads after each tensor would take
+/// longer than most copies.
+void copy(const std::vector<Piece>& pieces) {
+  if (pieces.empty()) return;
+  at::parallel_for(0, pieces.back().end, /*grain_size=*/1 << 20, [&](int64_t begin, int64_t end) {
+    auto piece = std::ranges::upper_bound(pieces, begin, {}, &Piece::end);
+    for (; piece != pieces.end() && piece->begin < end; ++piece) {
+      const auto first = std::max(begin, piece->begin), last = std::min(end, piece->end);
+      const auto offset = first - piece->begin;
+      std::memcpy(piece->to + offset, piece->from + offset, static_cast<size_t>(last - first));
+    }
+  });
+}
+
 }  // namespace
+
+/// Copies of tensors in host memory, which can be read while the originals change. The memory is
+/// reused, and pinned for tensors on a GPU.
+class CheckpointWriter::HostCopies {
+ public:
+  /// Replaces each tensor by a copy. Overwrites the previous copies. Copies from a GPU are complete
+  /// once wait() has returned.
+  void take(const std::vector<at::Tensor*>& tensors);
+  /// Waits for copies from a GPU. Any thread may call it.
+  void wait() const;
+
+ private:
+  std::vector<at::Tensor> kept_;
+  std::shared_ptr<void> copied_;  ///< a device event, or null
+};
+
+void CheckpointWriter::HostCopies::take(const std::vector<at::Tensor*>& tensors) {
+  const at::NoGradGuard no_grad;
+  kept_.resize(tensors.size());
+  copied_ = nullptr;
+  std::optional<at::Device> device;
+  std::vector<Piece> pieces;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = *tensors[i];
+    const bool here = tensor.is_cpu();
+    at::Tensor& kept = kept_[i];
+    if (!fits(kept, tensor))
+      kept = at::empty_like(tensor, tensor.options().device(at::kCPU).pinned_memory(!here));
+    if (!here) device = tensor.device();
+    if (here && tensor.is_non_overlapping_and_dense() && tensor.numel() > 0) {
+      const auto size = static_cast<int64_t>(tensor.nbytes());
+      pieces.push_back({static_cast<std::byte*>(kept.mutable_data_ptr()),
+                        static_cast<const std::byte*>(tensor.const_data_ptr()), bytes,
+                        bytes + size});
+      bytes += size;
+    } else {
+      kept.copy_(tensor, /*non_blocking=*/true);
+    }
+  }
+  copy(pieces);
+  for (size_t i = 0; i < tensors.size(); ++i) *tensors[i] = kept_[i];
+  if (!device) return;
+  const auto event = std::make_shared<c10::Event>(device->type());
+  event->record(c10::impl::VirtualGuardImpl(device->type()).getStream(*device));
+  copied_ = event;
+}
+
+void CheckpointWriter::HostCopies::wait() const {
+  if (copied_) static_cast<c10::Event*>(copied_.get())->synchronize();
+}
 
 struct CheckpointWriter::Job {
   Job(const fs::path& folder, const Checkpoint& checkpoint, Plan plan)
@@ -69,8 +149,8 @@ struct CheckpointWriter::Job {
         plan(plan),
         folder(folder, name) {}
 
-  /// The files of this rank, and their sums as the manifest has them. Nothing where a whole
-  /// checkpoint stands.
+  /// Writes the files of this rank, and returns their checksums for the manifest. Writes nothing if
+  /// a complete checkpoint is kept.
   ordered_json write_files() const {
     auto sums = ordered_json::object();
     if (stands) return sums;
@@ -81,7 +161,7 @@ struct CheckpointWriter::Job {
     return sums;
   }
 
-  /// Does `work`, behind or in the first wait for it.
+  /// Runs `work`, in a thread or in the first wait for it.
   void run(bool behind, std::function<ordered_json()> work) {
     task = std::async(behind ? std::launch::async : std::launch::deferred,
                       [behind, work = std::move(work)] {
@@ -100,15 +180,18 @@ struct CheckpointWriter::Job {
   int64_t batch;
   Plan plan;
   NewCheckpoint folder;
-  ordered_json manifest;          ///< of the first rank
-  std::vector<TensorFile> files;  ///< of this rank
-  bool stands = false;            ///< a whole one that is not to be replaced
-  bool written = false;           ///< all ranks have written theirs
+  ordered_json manifest;          ///< the manifest, on the first rank
+  std::vector<TensorFile> files;  ///< the files of this rank
+  bool stands = false;            ///< a complete checkpoint exists and is kept
+  bool written = false;           ///< all ranks have written their files
   std::future<ordered_json> task;
 };
 
 CheckpointWriter::CheckpointWriter(fs::path folder, Ranks ranks, Options options)
-    : folder_(std::move(folder)), ranks_(std::move(ranks)), options_(options) {}
+    : folder_(std::move(folder)),
+      ranks_(std::move(ranks)),
+      options_(options),
+      copies_(std::make_unique<HostCopies>()) {}
 
 CheckpointWriter::~CheckpointWriter() {
   try {
@@ -127,11 +210,11 @@ void CheckpointWriter::start(const Checkpoint& checkpoint, Plan plan) {
     std::vector<at::Tensor*> tensors;
     for (auto& file : job.files)
       for (auto& [name, tensor] : file.tensors) tensors.push_back(&tensor);
-    copies_.take(tensors);
+    copies_->take(tensors);
   }
   if (!ranks_.alone()) return begin_together(job);
   job.run(in_a_thread(), [this, &job] {
-    copies_.wait();
+    copies_->wait();
     job.stands = !job.folder.begin(job.plan.replace);
     try {
       job.manifest["files"] = job.write_files();
@@ -144,7 +227,8 @@ void CheckpointWriter::start(const Checkpoint& checkpoint, Plan plan) {
   });
 }
 
-/// The first rank makes the folder before any other writes in it.
+/// Starts a checkpoint of several ranks: the first rank makes the folder before any rank writes in
+/// it.
 void CheckpointWriter::begin_together(Job& job) {
   std::exception_ptr problem;
   try {
@@ -154,13 +238,13 @@ void CheckpointWriter::begin_together(Job& job) {
   }
   job.stands = ranks_.any(job.stands || problem != nullptr);
   job.run(in_a_thread(), [this, &job, problem] {
-    copies_.wait();
+    copies_->wait();
     if (problem) std::rethrow_exception(problem);
     return job.write_files();
   });
 }
 
-/// Gives a checkpoint whose files are written its place.
+/// Publishes a checkpoint whose files are written.
 void CheckpointWriter::commit(Job& job) const {
   if (!job.stands) {
     const auto text = job.manifest.dump(1, ' ', false, ordered_json::error_handler_t::replace);
@@ -180,7 +264,7 @@ std::optional<SaveOutcome> CheckpointWriter::poll() {
 std::optional<SaveOutcome> CheckpointWriter::wait() {
   std::optional<SaveOutcome> outcome;
   while (job_ && !outcome) {
-    // However long a rank has to write, it answers the others within their time limit.
+    // However long a rank writes, it answers the others within their time limit.
     while (!ranks_.all(job_->is_over(std::chrono::seconds(1)))) {
     }
     outcome = advance();
@@ -227,14 +311,6 @@ void CheckpointWriter::give_up() {
   const auto problem = under_way ? problem_in(report_of(job->task)) : "";
   if (!ranks_.alone() && ranks_.first()) job->folder.abandon();
   if (!problem.empty()) throw RunError(problem);
-}
-
-fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint, bool replace) {
-  CheckpointWriter writer(folder, {}, {.behind = false});
-  writer.start(checkpoint, {.replace = replace});
-  if (const auto outcome = writer.wait(); !outcome->problem.empty())
-    throw RunError(outcome->problem);
-  return folder / checkpoint_name(checkpoint.time);
 }
 
 }  // namespace composer

@@ -1,5 +1,5 @@
-// Writes checkpoints while training goes on: the training thread takes a copy of the tensors, a
-// thread behind it sums up, writes, flushes and renames.
+// Writes checkpoints while training goes on: the training thread copies the tensors; a background
+// thread computes checksums, writes, flushes and renames.
 #pragma once
 
 #include <cstdint>
@@ -9,79 +9,73 @@
 #include <string>
 
 #include "composer/checkpoint/checkpoint.h"
-#include "composer/checkpoint/host_copies.h"
 #include "nn/distributed/ranks.h"
 
 namespace composer {
 
-/// What came of a checkpoint.
+/// The outcome of writing a checkpoint.
 struct SaveOutcome {
   std::string name;         ///< "ep3-ba144"
-  std::string problem;      ///< why there is none; empty: it is whole and on the disk
-  bool not_finite = false;  ///< the problem is that its weights are not
-  int64_t rank = 0;         ///< whose problem it is
-  bool best = false;        ///< it was to be marked as the best
+  std::string problem;      ///< the error; empty: the checkpoint is complete and on the disk
+  bool not_finite = false;  ///< the problem is weights that are not finite
+  int64_t rank = 0;         ///< the rank with the problem
+  bool best = false;        ///< the checkpoint was to be marked as the best
 };
 
-/// One checkpoint at a time. Several ranks write one together, each its files: all make the same
-/// calls, in the training thread, at the same time. Once all have written theirs, the first rank
-/// adds the manifest and gives the checkpoint its place. Nothing is left of one that fails.
+/// Writes one checkpoint at a time. Several ranks write one together, each its own files: all ranks
+/// make the same calls, in the training thread, at the same time. Once all have written their
+/// files, the first rank adds the manifest and renames the folder. A failed checkpoint leaves no
+/// files.
 class CheckpointWriter {
  public:
   struct Options {
-    bool behind = true;           ///< false: nothing is copied, wait() follows start()
-    int64_t newest_to_keep = -1;  ///< older ones are deleted, but for the best; -1: none is
+    bool behind = true;           ///< false: start() copies nothing, and wait() must follow it
+    int64_t newest_to_keep = -1;  ///< older checkpoints but the best are deleted; -1: all are kept
   };
   struct Plan {
-    bool replace = false;  ///< a whole checkpoint of that name too, which otherwise stays as it is
-    bool best = false;     ///< `best` is to point to it
+    bool replace = false;  ///< a complete checkpoint of that name is replaced; otherwise it is kept
+    bool best = false;     ///< `best` will point to the checkpoint
   };
 
-  /// folder: that of the checkpoints, which all ranks see.
+  /// folder: the folder of the checkpoints, which all ranks see.
   CheckpointWriter(std::filesystem::path folder, Ranks ranks, Options options);
-  /// give_up(), with nobody to tell.
+  /// Calls give_up(), and ignores its errors.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Begins to write; the one before must be over. The tensors may change once this has returned,
-  /// if the writing is done behind.
+  /// Begins to write a checkpoint; the previous one must be finished. With Options::behind the
+  /// tensors may change once this has returned.
   void start(const Checkpoint& checkpoint, Plan plan);
 
-  /// Whether one is under way; the same on all ranks.
+  /// Whether a checkpoint is being written; the same on all ranks.
   bool busy() const { return job_ != nullptr; }
-  /// What came of the one under way, once it is over: told once. A few calls, one a batch say, may
-  /// be needed to bring that about where there are several ranks.
+  /// The outcome, once, after the checkpoint is finished. With several ranks it may take a few
+  /// calls (such as one per batch) to finish.
   std::optional<SaveOutcome> poll();
-  /// The same, and waits for it; nothing where none is under way.
+  /// Waits for the outcome; nothing if no checkpoint is being written.
   std::optional<SaveOutcome> wait();
 
-  /// For a run that fails, whose ranks may not answer any more: finishes the one under way where
-  /// this is the only rank, removes it otherwise. RunError when it could not be written.
+  /// Ends the writing in a failed run, whose ranks may not answer any more: finishes the checkpoint
+  /// of a single rank, and removes that of several ranks. RunError if it could not be written.
   void give_up();
 
  private:
   struct Job;
+  class HostCopies;
 
-  /// Several ranks answer each other while they write.
+  /// With several ranks the training thread must answer the others while files are written.
   bool in_a_thread() const { return options_.behind || !ranks_.alone(); }
   void begin_together(Job& job);
   void commit(Job& job) const;
-  /// Waits for what is under way here and on the other ranks, and goes on to what is next.
+  /// Waits for the current stage here and on the other ranks, and begins the next one.
   std::optional<SaveOutcome> advance();
 
   std::filesystem::path folder_;
   Ranks ranks_;
   Options options_;
-  HostCopies copies_;
+  std::unique_ptr<HostCopies> copies_;
   std::unique_ptr<Job> job_;
 };
-
-/// Writes `checkpoint` as a new folder in `folder` (made if absent) and points `folder`/latest to
-/// it. A whole checkpoint of that name is left as it is, unless it is to be replaced. Returns its
-/// path. RunError when it cannot be written, or its weights are not finite; then nothing of it is
-/// left.
-std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
-                                      const Checkpoint& checkpoint, bool replace = false);
 
 }  // namespace composer

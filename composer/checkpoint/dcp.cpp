@@ -35,7 +35,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
-/// Where the tensor's piece begins, as the file's metadata say.
+/// The offsets of the tensor's shard, from the file's metadata.
 std::vector<int64_t> begin_of(const json& info, const std::string& name, const at::Tensor& piece,
                               const fs::path& file) {
   if (info.is_null()) return std::vector<int64_t>(static_cast<size_t>(piece.dim()), 0);
@@ -52,7 +52,7 @@ std::vector<int64_t> begin_of(const json& info, const std::string& name, const a
                   name + "' begins");
 }
 
-/// UserError where files are missing, as far as the others tell.
+/// UserError if the names and metadata of the files show that some are missing.
 void check_files(const std::vector<fs::path>& files) {
   std::map<std::string, std::pair<size_t, size_t>> series;  // how many are there, and should be
   const auto count = [&](const std::string& name, size_t wanted) {
@@ -149,7 +149,8 @@ at::Tensor joined_shards(const std::string& name, const std::vector<Shard>& piec
   return whole;
 }
 
-/// "shard-00002-model-00001-of-00001.safetensors", "model-00001-of-00001.safetensors".
+/// The name of a shard's file: "shard-00002-model-00001-of-00001.safetensors"; of a single shard:
+/// "model-00001-of-00001.safetensors".
 std::string file_name(int64_t shard, int64_t shards) {
   constexpr const char* whole = "model-00001-of-00001.safetensors";
   if (shards == 1) return whole;

@@ -8,25 +8,25 @@
 
 namespace composer {
 
-/// Whether the folder holds safetensors files, and is no checkpoint of this library, nor what is
-/// left of one.
+/// Whether the folder has safetensors files, and is neither a checkpoint of this library nor a
+/// remnant of one.
 bool is_dcp_folder(const std::filesystem::path& folder);
 
-/// Whether the file holds pieces of tensors, by its metadata; false for one of another kind.
+/// Whether the file has shards of tensors, by its metadata.
 bool is_dcp_shard(const std::filesystem::path& file);
 
-/// The tensors of all files of the folder itself, whole. A piece that stands in several files is
-/// taken from the last one by name. Throws UserError naming the file or the tensor: what
-/// read_safetensors() refuses, tensors without pieces that stand in several files, pieces that
-/// overlap or do not make a whole. That the last rows of a tensor are missing cannot be told of
-/// PyTorch's shards, which do not say how many there are; those of write_dcp() do.
+/// The complete tensors of all files directly in the folder. A shard that several files have is
+/// taken from the last file by name. UserError names the file or the tensor: errors of
+/// read_safetensors(), unsharded tensors in several files, shards that overlap or are incomplete.
+/// PyTorch's shards do not tell their number, so that missing last rows of a tensor are not
+/// detected; those of write_dcp() tell it.
 TensorMap read_dcp(const std::filesystem::path& folder);
 
-/// Writes them into `folder`, which is made and must hold no other safetensors files, for
-/// torch.distributed.checkpoint.HuggingFaceStorageReader. shards: 1: one file and an index of it;
-/// more: as so many ranks write them, each a chunk of every tensor along its first dimension
-/// (torch.chunk), the first one those without a dimension. Throws RunError; UserError where the
-/// folder holds some already, or a name is not UTF-8.
+/// Writes `tensors` into `folder`, which is created and must have no safetensors files, for
+/// torch.distributed.checkpoint.HuggingFaceStorageReader. shards: 1: one file and its index; more:
+/// files as written by that many ranks, each with a chunk of every tensor along the first dimension
+/// (torch.chunk); the first file has tensors without dimensions. Throws RunError; UserError if the
+/// folder has such files already, or if a name is not UTF-8.
 void write_dcp(const std::filesystem::path& folder, const TensorMap& tensors, int64_t shards = 1);
 
 }  // namespace composer

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/params/foreign_json.h"
+#include "composer/checkpoint/dcp.h"
+#include "composer/checkpoint/safetensors.h"
 
 namespace composer {
 namespace {
@@ -18,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// Hands on the file's bytes, block by block.
+/// Calls `receive` with the file's bytes, block by block.
 template <class Receive>
 void read_blocks(const fs::path& path, Receive&& receive) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -44,7 +46,25 @@ Checksum checksum_of(const fs::path& path) {
   return sum;
 }
 
+using nlohmann::ordered_json;
+using Lines = std::vector<std::string>;
+
+Lines lines_in(const std::map<std::string, std::string>& metadata, const std::string& key,
+               const std::filesystem::path& path) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return {};
+  try {
+    return ordered_json::parse(found->second).get<Lines>();
+  } catch (const nlohmann::json::exception&) {
+    throw UserError(path.string() + ": its metadata '" + key + "' is no list of strings");
+  }
+}
+
 }  // namespace
+
+DamagedCheckpoint damaged_manifest(const fs::path& checkpoint) {
+  return DamagedCheckpoint((checkpoint / "manifest.json").string() + ": is damaged");
+}
 
 ordered_json facts_of(const Checksum& file) {
   char text[16];
@@ -75,7 +95,7 @@ ordered_json read_manifest(const fs::path& checkpoint) {
   }
   auto manifest = parse_foreign<ordered_json>(text);
   if (!manifest.is_object() || !manifest.contains("format_version"))
-    throw DamagedCheckpoint(path.string() + ": is damaged");
+    throw damaged_manifest(checkpoint);
   if (manifest["format_version"] != manifest_version)
     throw UserError(path.string() + ": format version " + shown_value(manifest["format_version"]) +
                     "; this program reads " + std::to_string(manifest_version));
@@ -84,8 +104,7 @@ ordered_json read_manifest(const fs::path& checkpoint) {
 
 void verify_files(const fs::path& checkpoint, const ordered_json& manifest,
                   std::string_view beginning) try {
-  if (!manifest.at("files").is_object())
-    throw DamagedCheckpoint((checkpoint / "manifest.json").string() + ": is damaged");
+  if (!manifest.at("files").is_object()) throw damaged_manifest(checkpoint);
   for (const auto& [name, facts] : manifest.at("files").items()) {
     if (!name.starts_with(beginning)) continue;
     const auto found = facts_of(checksum_of(checkpoint / name));
@@ -95,7 +114,37 @@ void verify_files(const fs::path& checkpoint, const ordered_json& manifest,
                                 ": is damaged: its checksum differs from the manifest's");
   }
 } catch (const nlohmann::json::exception&) {
-  throw DamagedCheckpoint((checkpoint / "manifest.json").string() + ": is damaged");
+  throw damaged_manifest(checkpoint);
+}
+
+Provenance read_provenance(const std::filesystem::path& path) try {
+  if (is_dcp_folder(path)) return {};
+  if (std::filesystem::is_directory(path)) {
+    const auto manifest = read_manifest(path);
+    return {manifest.value("recipe", ""), manifest.value("network", Lines{}),
+            manifest.value("class_names", Lines{}), manifest.value("device", ""),
+            manifest.value("precision", "")};
+  }
+  if (path.extension() != ".safetensors") return {};
+  const auto metadata = read_safetensors_metadata(path);
+  const auto recipe = metadata.find("recipe");
+  return {recipe == metadata.end() ? "" : recipe->second, lines_in(metadata, "network", path),
+          lines_in(metadata, "class_names", path)};
+} catch (const nlohmann::json::exception&) {
+  throw damaged_manifest(path);
+}
+
+std::map<std::string, std::string> to_metadata(const Provenance& provenance) {
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+  const auto put = [&](const char* key, const Lines& lines) {
+    if (!lines.empty())
+      metadata[key] =
+          ordered_json(lines).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  };
+  if (!provenance.recipe.empty()) metadata["recipe"] = provenance.recipe;
+  put("network", provenance.network);
+  put("class_names", provenance.class_names);
+  return metadata;
 }
 
 }  // namespace composer

@@ -1,20 +1,22 @@
-// A checkpoint's manifest.json: what its files hold, their sizes and checksums.
+// A checkpoint's manifest.json, with the contents, sizes and checksums of its files; the origin of
+// weights.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files/checksum.h"
 
 namespace composer {
 
-/// A file of the checkpoint is missing, cut off or altered. What cannot be taken for another reason
-/// (another format version, a file that cannot be read) is a plain UserError.
+/// A file of the checkpoint is missing, cut off or altered. Other problems (another format version,
+/// a file that cannot be read) are plain UserErrors.
 class DamagedCheckpoint : public UserError {
  public:
   using UserError::UserError;
@@ -22,18 +24,37 @@ class DamagedCheckpoint : public UserError {
 
 inline constexpr int manifest_version = 1;
 
+/// The error of a manifest.json in the folder `checkpoint` that cannot be understood.
+DamagedCheckpoint damaged_manifest(const std::filesystem::path& checkpoint);
+
 /// The newest checkpoint of a run's folder, or of the folder of its checkpoints.
 std::optional<std::filesystem::path> latest_below(const std::filesystem::path& folder);
 
 /// The manifest of the checkpoint in the folder `checkpoint`.
 nlohmann::ordered_json read_manifest(const std::filesystem::path& checkpoint);
 
-/// Reads the files that the manifest names, those whose names begin with `beginning`. Throws when
-/// one is not as it says.
+/// Verifies the checksums of the manifest's files whose names begin with `beginning`.
+/// DamagedCheckpoint if one differs.
 void verify_files(const std::filesystem::path& checkpoint, const nlohmann::ordered_json& manifest,
                   std::string_view beginning = "");
 
-/// {"bytes": ..., "crc32": ...} of a file, as the manifest has it.
+/// The manifest's entry of a file: {"bytes": ..., "crc32": ...}.
 nlohmann::ordered_json facts_of(const Checksum& file);
+
+/// The origin of weights. Each member is empty if it is not known.
+struct Provenance {
+  std::string recipe;                    ///< the resolved recipe, YAML
+  std::vector<std::string> network;      ///< nn/network/outline.h
+  std::vector<std::string> class_names;  ///< class names by index
+  /// The device and precision of the training; known for checkpoints only.
+  std::string device{}, precision{};
+};
+
+/// The origin of a checkpoint folder, or of a .safetensors file exported from one; empty for other
+/// files. Reads no tensors. UserError for a manifest or header that cannot be read.
+Provenance read_provenance(const std::filesystem::path& path);
+
+/// The metadata of a .safetensors file with this origin.
+std::map<std::string, std::string> to_metadata(const Provenance& provenance);
 
 }  // namespace composer

@@ -1,6 +1,7 @@
 #include "composer/checkpoint/pickle.h"
 
 #include <bit>
+#include <map>
 
 namespace composer {
 namespace {
@@ -41,7 +42,8 @@ const at::ScalarType* find_type(std::string_view TypeNames::*kind, std::string_v
 
 enum class Function { ordered_dict, tensor, typed_tensor, first_argument };
 
-// What calling a name means here. Other names make what training programs keep beside the weights.
+// The meaning of a call of each name. Other names belong to objects that training programs store
+// beside the weights.
 const std::map<std::pair<std::string_view, std::string_view>, Function>& functions() {
   static const std::map<std::pair<std::string_view, std::string_view>, Function> all{
       {{"collections", "OrderedDict"}, Function::ordered_dict},
@@ -99,207 +101,146 @@ std::string_view storage_class(at::ScalarType type) {
 }
 
 PickleValue Unpickler::run() {
-  while (step(reader_.number<uint8_t>())) {
-  }
+  for (uint8_t opcode; (opcode = reader_.number<uint8_t>()) != '.';) execute(opcode);
   return pop();
 }
 
-bool Unpickler::step(uint8_t opcode) {
-  if (opcode == '.') return false;
-  if (opcode == 0x80 || opcode == 0x95) {  // protocol and frame: nothing to do
-    reader_.take(opcode == 0x80 ? 1 : 8);
-    return true;
-  }
-  if (number(opcode) || text(opcode) || memo(opcode) || container(opcode) || stack(opcode) ||
-      object(opcode))
-    return true;
-  fail("the pickle has an unknown instruction (" + std::to_string(opcode) +
-       "): not a state dict, or damaged");
+template <class T>
+T Unpickler::pop_as(const char* what) {
+  return as<T>(pop(), what);
 }
 
-bool Unpickler::number(uint8_t opcode) {
+template <class T>
+T* Unpickler::make(T value, std::deque<T>& owner) {
+  if (++made_ > max_objects) fail("the pickle holds too many objects");
+  return &owner.emplace_back(std::move(value));
+}
+
+void Unpickler::execute(uint8_t opcode) {
   switch (opcode) {
+    case 0x80:  // protocol
+      reader_.take(1);
+      return;
+    case 0x95:  // frame
+      reader_.take(8);
+      return;
+
     case 'N':
-      push(PickleOpaque{});
-      break;
+      return push(PickleOpaque{});
     case 0x88:
     case 0x89:
-      push(opcode == 0x88);
-      break;
+      return push(opcode == 0x88);
     case 'J':
-      push(int64_t{reader_.number<int32_t>()});
-      break;
+      return push(int64_t{reader_.number<int32_t>()});
     case 'K':
-      push(int64_t{reader_.number<uint8_t>()});
-      break;
+      return push(int64_t{reader_.number<uint8_t>()});
     case 'M':
-      push(int64_t{reader_.number<uint16_t>()});
-      break;
+      return push(int64_t{reader_.number<uint16_t>()});
     case 0x8a:
-      push_integer(reader_.take(reader_.number<uint8_t>()));
-      break;
+      return push_integer(reader_.take(reader_.number<uint8_t>()));
     case 0x8b:
-      push_integer(reader_.take(reader_.number<uint32_t>()));
-      break;
-    case 'G': {  // big-endian
-      uint64_t bits = 0;
-      for (const uint8_t byte : reader_.take(8)) bits = bits << 8 | byte;
-      push(std::bit_cast<double>(bits));
-      break;
-    }
-    default:
-      return false;
-  }
-  return true;
-}
+      return push_integer(reader_.take(reader_.number<uint32_t>()));
+    case 'G':
+      return push_real();
 
-bool Unpickler::text(uint8_t opcode) {
-  if (opcode == 0x8c || opcode == 'C' || opcode == 'U')
-    push(reader_.text(reader_.number<uint8_t>()));
-  else if (opcode == 'X' || opcode == 'B' || opcode == 'T')
-    push(reader_.text(reader_.number<uint32_t>()));
-  else if (opcode == 0x8d || opcode == 0x8e || opcode == 0x96)
-    push(reader_.text(reader_.number<uint64_t>()));
-  else
-    return false;
-  return true;
-}
+    case 0x8c:
+    case 'C':
+    case 'U':
+      return push(reader_.text(reader_.number<uint8_t>()));
+    case 'X':
+    case 'B':
+    case 'T':
+      return push(reader_.text(reader_.number<uint32_t>()));
+    case 0x8d:
+    case 0x8e:
+    case 0x96:
+      return push(reader_.text(reader_.number<uint64_t>()));
 
-bool Unpickler::memo(uint8_t opcode) {
-  const auto put = [&](uint32_t key) {
-    if (++made_ > max_objects) fail("the pickle holds too many objects");
-    memo_[key] = top();
-  };
-  const auto get = [&](uint32_t key) {
-    const auto found = memo_.find(key);
-    if (found == memo_.end()) fail("the pickle is damaged: it recalls what was never stored");
-    push(found->second);
-  };
-  switch (opcode) {
     case 'q':
-      put(reader_.number<uint8_t>());
-      break;
+      return store(reader_.number<uint8_t>());
     case 'r':
-      put(reader_.number<uint32_t>());
-      break;
+      return store(reader_.number<uint32_t>());
     case 0x94:
-      put(static_cast<uint32_t>(memo_.size()));
-      break;
+      return store(static_cast<uint32_t>(memo_.size()));
     case 'h':
-      get(reader_.number<uint8_t>());
-      break;
+      return recall(reader_.number<uint8_t>());
     case 'j':
-      get(reader_.number<uint32_t>());
-      break;
-    default:
-      return false;
-  }
-  return true;
-}
+      return recall(reader_.number<uint32_t>());
 
-bool Unpickler::container(uint8_t opcode) {
-  switch (opcode) {
     case ')':
-      push(make(PickleTuple{}, tuples_));
-      break;
+      return push(make(PickleTuple{}, tuples_));
     case 't':
-      push(make(PickleTuple{pop_to_mark()}, tuples_));
-      break;
+      return push(make(PickleTuple{pop_to_mark()}, tuples_));
     case 0x85:
     case 0x86:
     case 0x87:
-      push(make(PickleTuple{pop_many(opcode - 0x84)}, tuples_));
-      break;
+      return push(make(PickleTuple{pop_many(opcode - 0x84)}, tuples_));
     case ']':
-      push(make(PickleList{}, lists_));
-      break;
+      return push(make(PickleList{}, lists_));
     case 'l':
-      push(make(PickleList{pop_to_mark()}, lists_));
-      break;
+      return push(make(PickleList{pop_to_mark()}, lists_));
     case '}':
-      push(make(PickleDict{}, dicts_));
-      break;
+      return push(make(PickleDict{}, dicts_));
     case 'd':
-      push(make(PickleDict{pairs(pop_to_mark())}, dicts_));
-      break;
-    case 0x91:  // a frozen set, which nobody asks for
+      return push(make(PickleDict{pairs(pop_to_mark())}, dicts_));
+    case 0x91:  // a frozen set
       pop_to_mark();
-      [[fallthrough]];
+      return push(PickleOpaque{});
     case 0x8f:  // a set
-      push(PickleOpaque{});
-      break;
-    default:
-      return false;
-  }
-  return true;
-}
+      return push(PickleOpaque{});
 
-bool Unpickler::stack(uint8_t opcode) {
-  switch (opcode) {
     case '(':
-      push(PickleMark{});
-      break;
+      return push(PickleMark{});
     case '0':
+    case 'b':  // attributes of an object
       pop();
-      break;
+      return;
     case '1':
     case 0x90:  // adds to a set
       pop_to_mark();
-      break;
+      return;
     case '2':
-      push(top());
-      break;
+      return push(top());
     case 'a':
-      extend_list(pop_many(1));
-      break;
+      return extend_list(pop_many(1));
     case 'e':
-      extend_list(pop_to_mark());
-      break;
+      return extend_list(pop_to_mark());
     case 's':
-      extend_dict(pop_many(2));
-      break;
+      return extend_dict(pop_many(2));
     case 'u':
-      extend_dict(pop_to_mark());
-      break;
-    default:
-      return false;
-  }
-  return true;
-}
+      return extend_dict(pop_to_mark());
 
-bool Unpickler::object(uint8_t opcode) {
-  switch (opcode) {
     case 'c': {
       const auto module = reader_.line();
-      push(PickleGlobal{module, reader_.line()});
-      break;
+      return push(PickleGlobal{module, reader_.line()});
     }
     case 0x93: {
       const auto name = pop_as<std::string_view>("name");
-      push(PickleGlobal{pop_as<std::string_view>("module"), name});
-      break;
+      return push(PickleGlobal{pop_as<std::string_view>("module"), name});
     }
     case 0x92:
       pop();  // arguments by name
-      [[fallthrough]];
+      return push_result();
     case 'R':
-    case 0x81: {
-      const auto* arguments = pop_as<PickleTuple*>("arguments");
-      const auto function = pop();
-      const bool opaque = std::holds_alternative<PickleOpaque>(function);
-      push(opaque ? function : call(as<PickleGlobal>(function, "function"), arguments->items));
-      break;
-    }
-    case 'b':
-      pop();
-      break;  // attributes of an object
+    case 0x81:
+      return push_result();
     case 'Q':
-      push_storage();
-      break;
+      return push_storage();
     default:
-      return false;
+      fail("the pickle has an unknown instruction (" + std::to_string(opcode) +
+           "): not a state dict, or damaged");
   }
-  return true;
+}
+
+void Unpickler::store(uint32_t key) {
+  if (++made_ > max_objects) fail("the pickle holds too many objects");
+  memo_[key] = top();
+}
+
+void Unpickler::recall(uint32_t key) {
+  const auto found = memo_.find(key);
+  if (found == memo_.end()) fail("the pickle is damaged: it recalls what was never stored");
+  push(found->second);
 }
 
 void Unpickler::push(PickleValue value) {
@@ -316,11 +257,6 @@ PickleValue Unpickler::pop() {
   const auto popped = top();
   stack_.pop_back();
   return popped;
-}
-
-template <class T>
-T Unpickler::pop_as(const char* what) {
-  return as<T>(pop(), what);
 }
 
 std::vector<PickleValue> Unpickler::pop_many(size_t count) {
@@ -358,6 +294,20 @@ void Unpickler::push_integer(std::span<const uint8_t> bytes) {
   uint64_t value = !bytes.empty() && bytes.back() >= 0x80 ? ~uint64_t{0} : 0;
   for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | bytes[i];
   push(static_cast<int64_t>(value));
+}
+
+// Eight bytes, big-endian.
+void Unpickler::push_real() {
+  uint64_t bits = 0;
+  for (const uint8_t byte : reader_.take(8)) bits = bits << 8 | byte;
+  push(std::bit_cast<double>(bits));
+}
+
+void Unpickler::push_result() {
+  const auto* arguments = pop_as<PickleTuple*>("arguments");
+  const auto function = pop();
+  const bool opaque = std::holds_alternative<PickleOpaque>(function);
+  push(opaque ? function : call(as<PickleGlobal>(function, "function"), arguments->items));
 }
 
 // ("storage", type, key, device, number of elements)
@@ -410,12 +360,6 @@ PickleValue Unpickler::make_tensor(const std::vector<PickleValue>& arguments, bo
   return make(PickledTensor{type, storage->bytes, as<int64_t>(arguments[1], "offset"),
                             integers(arguments[2]), integers(arguments[3])},
               tensors_);
-}
-
-template <class T>
-T* Unpickler::make(T value, std::deque<T>& owner) {
-  if (++made_ > max_objects) fail("the pickle holds too many objects");
-  return &owner.emplace_back(std::move(value));
 }
 
 }  // namespace composer

@@ -1,13 +1,11 @@
 // An interpreter for the part of Python's pickle language that state dicts need. It builds plain
-// values; no name in the pickle is ever looked up or called, and what a name it does not know would
-// make is opaque.
+// values; no name in the pickle is ever looked up or called. Objects of unknown names are opaque.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -19,7 +17,7 @@
 
 namespace composer {
 
-/// A tensor's bytes in the file and how to walk them. Not checked against each other.
+/// A tensor's bytes in the file, and its layout. The members are not checked against each other.
 struct PickledTensor {
   at::ScalarType type;
   std::span<const uint8_t> storage;
@@ -32,20 +30,20 @@ struct PickleGlobal {
   bool operator==(const PickleGlobal&) const = default;
 };
 struct PickleStorage {
-  at::ScalarType type;  ///< Undefined: the tensor says
+  at::ScalarType type;  ///< Undefined: each tensor has its own type
   std::span<const uint8_t> bytes;
 };
-/// An object that is of no use here (None, a number too large, a Namespace).
+/// An object that is not needed (None, a number too large, a Namespace).
 struct PickleOpaque {
-  PickleGlobal type{};  ///< the class or function that makes it; empty: none does
+  PickleGlobal type{};  ///< the class or function that makes it; empty: none
 };
 struct PickleMark {};
 struct PickleList;
 struct PickleTuple;
 struct PickleDict;
 
-/// Pointers go to objects that the Unpickler owns, views to the bytes it reads: copies are cheap,
-/// and however deep a hostile pickle nests, nothing recurses.
+/// Pointers refer to objects that the Unpickler owns, views to the bytes it reads: copies are
+/// cheap, and nothing recurses, however deep a hostile pickle nests.
 using PickleValue =
     std::variant<PickleOpaque, PickleMark, bool, int64_t, double, std::string_view, PickleGlobal,
                  PickleList*, PickleTuple*, PickleDict*, PickleStorage*, PickledTensor*>;
@@ -57,34 +55,30 @@ struct PickleTuple {
   std::vector<PickleValue> items;
 };
 struct PickleDict {
-  std::vector<std::pair<PickleValue, PickleValue>>
-      items;  ///< in order; keys may repeat: the last counts
+  /// In order; keys may repeat: the last counts.
+  std::vector<std::pair<PickleValue, PickleValue>> items;
 };
 
-/// The class of torch that a pickle names for a tensor's memory, "FloatStorage"; empty for types
-/// that have none.
+/// The torch class of a tensor's memory in a pickle, "FloatStorage"; empty for types without one.
 std::string_view storage_class(at::ScalarType type);
 
 class Unpickler {
  public:
-  /// storage: the bytes that the archive keeps under a key; throws FormatError for an unknown one.
+  /// storage: returns the bytes of a key in the archive; throws FormatError for an unknown key.
   using FindStorage = std::function<std::span<const uint8_t>(std::string_view key)>;
 
   Unpickler(std::span<const uint8_t> pickle, FindStorage storage)
       : reader_(pickle), storage_(std::move(storage)) {}
 
-  /// The pickled value; lives as long as this object. Throws FormatError. To be called once.
+  /// Runs the pickle and returns its value, which lives as long as this object. Throws FormatError.
+  /// To be called once.
   PickleValue run();
 
  private:
-  bool step(uint8_t opcode);
-  // Each carries out the instruction, if it is of its kind, and says whether it was.
-  bool number(uint8_t opcode);
-  bool text(uint8_t opcode);
-  bool memo(uint8_t opcode);
-  bool container(uint8_t opcode);
-  bool stack(uint8_t opcode);
-  bool object(uint8_t opcode);
+  /// Executes one instruction, but not the final one.
+  void execute(uint8_t opcode);
+  void store(uint32_t key);
+  void recall(uint32_t key);
 
   void push(PickleValue value);
   const PickleValue& top() const;
@@ -97,6 +91,8 @@ class Unpickler {
   void extend_dict(const std::vector<PickleValue>& added);
 
   void push_integer(std::span<const uint8_t> bytes);
+  void push_real();
+  void push_result();
   void push_storage();
   PickleValue call(const PickleGlobal& function, const std::vector<PickleValue>& arguments);
   PickleValue make_tensor(const std::vector<PickleValue>& arguments, bool typed);

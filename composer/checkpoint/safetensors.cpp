@@ -50,7 +50,7 @@ struct Entry {
   std::string name;
   at::ScalarType type;
   std::vector<int64_t> shape;
-  uint64_t begin, end;  // in the data that follow the header
+  uint64_t begin, end;  // offsets in the data that follow the header
 };
 
 class Reader {
@@ -120,7 +120,7 @@ class Reader {
     return header;
   }
 
-  // In the order of their data.
+  // The entries in the order of their data.
   std::vector<Entry> entries_of(const Json& header) const {
     std::vector<Entry> entries;
     for (const auto& [name, value] : header.items())
@@ -186,7 +186,7 @@ class Reader {
 
 // ---- writing
 
-/// A file that is summed up while it is written, block by block, as each is in the cache.
+/// A file whose checksum is computed while it is written, block by block, each in the CPU's cache.
 class SummedFile {
  public:
   explicit SummedFile(const std::filesystem::path& path) : file_(path) {}

@@ -21,8 +21,8 @@ using TensorMap = std::map<std::string, at::Tensor>;
 Checksum write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
                            const std::map<std::string, std::string>& metadata = {});
 
-/// All tensors of the file, on the CPU, with memory of their own. Throws UserError naming the file
-/// and what is wrong with it; a damaged or hostile file does no harm.
+/// All tensors of the file, on the CPU, in their own memory. UserError names the file and its
+/// problem; a damaged or hostile file does no harm.
 TensorMap read_safetensors(const std::filesystem::path& path);
 
 /// The strings in the header's __metadata__. Throws as read_safetensors; reads the header alone.

@@ -18,7 +18,7 @@
 namespace composer {
 namespace {
 
-// Where training programs keep the state dict among other things, by preference.
+// Keys under which training programs store the state dict, in order of preference.
 constexpr std::string_view wrappers[] = {"state_dict", "model_state_dict", "model", "module", "net",
                                          "state"};
 constexpr int max_wrapping = 4;
@@ -27,7 +27,7 @@ std::string text_of(const PickleGlobal& type) {
   return std::string(type.module) + "." + std::string(type.name);
 }
 
-/// Tensors that stand in it; of what is no dict none.
+/// The number of tensors in a dict; 0 if `value` is not a dict.
 int64_t tensors_in(const PickleValue& value) {
   auto* const* dict = std::get_if<PickleDict*>(&value);
   return dict == nullptr ? 0 : std::ranges::count_if((*dict)->items, [](const auto& item) {
@@ -38,7 +38,7 @@ int64_t tensors_in(const PickleValue& value) {
 /// Finds the state dict among what a training program saved.
 class StateDictSearch {
  public:
-  /// Null where there is none under a usual key.
+  /// The state dict; null if there is none under a usual key.
   PickleDict* find(const PickleValue& value, int depth = 0) {
     auto* const* dict = std::get_if<PickleDict*>(&value);
     if (dict == nullptr || depth == max_wrapping || !seen_.insert(*dict).second) return nullptr;
@@ -50,7 +50,7 @@ class StateDictSearch {
     const int64_t own = tensors_in(value);
     return own > 0 && own >= most_tensors_inside(**dict) ? *dict : nullptr;
   }
-  /// Which state dict is taken, where there are several; else empty.
+  /// A text that says which of several state dicts is taken; else empty.
   const std::string& choice() const { return choice_; }
 
  private:
@@ -66,7 +66,7 @@ class StateDictSearch {
         if (auto* const found = find(item, depth + 1)) all.push_back({std::string(*name), found});
   }
 
-  /// Of the dicts in it, each looked at once.
+  /// The largest number of tensors in a dict inside `dict`; each is counted once.
   static int64_t most_tensors_inside(const PickleDict& dict) {
     int64_t most = 0;
     std::set<PickleDict*> inside;
@@ -76,7 +76,7 @@ class StateDictSearch {
     return most;
   }
 
-  /// One of the averages, as evaluation is of them; not one that lacks tensors.
+  /// Prefers an average, which evaluations use, unless it lacks tensors.
   PickleDict* choose(const std::vector<Found>& plain, const std::vector<Found>& averages) {
     const int64_t all = plain.empty() ? 0 : tensors_in(plain[0].state_dict);
     const auto whole = std::ranges::find_if(
@@ -151,7 +151,7 @@ int64_t checked_count(const PickledTensor& tensor, const std::string& name) {
   return count;
 }
 
-// Copies bytes, since the file need not align them.
+// Copies the tensor as bytes, since the file need not align them.
 at::Tensor copy(const PickledTensor& tensor, int64_t count) {
   if (count == 0) return at::empty(tensor.sizes, tensor.type);
   const auto element = static_cast<int64_t>(at::elementSize(tensor.type));
@@ -169,7 +169,7 @@ at::Tensor copy(const PickledTensor& tensor, int64_t count) {
 
 TensorMap copy_all(const PickleDict& state_dict, size_t file_size) {
   TensorMap tensors;
-  // Tied weights share bytes, but not without end.
+  // Tied weights share bytes: the limit is above the file's size.
   uint64_t left = 16 * static_cast<uint64_t>(file_size);
   for (const auto& [key, value] : state_dict.items) {
     const auto* name = std::get_if<std::string_view>(&key);
@@ -225,12 +225,12 @@ TensorMap read(std::span<const uint8_t> bytes, std::string& choice) {
   return copy_all(*state_dict, bytes.size());
 }
 
-/// Puts together the pickle of a dict of tensors, in the words of protocol 2.
+/// Writes the pickle of a dict of tensors, in protocol 2.
 class StateDictPickler {
  public:
   StateDictPickler() { text_ = "\x80\x02}("; }
 
-  /// key: of its bytes in the archive.
+  /// key: the key of the tensor's bytes in the archive.
   void add(const std::string& name, const at::Tensor& tensor, const std::string& key) {
     const auto storage = storage_class(tensor.scalar_type());
     if (storage.empty())
@@ -311,7 +311,8 @@ void write_torch_file(const std::filesystem::path& path, const TensorMap& tensor
   }
   const auto pickle = std::move(pickler).end();
   AtomicFile file(path);
-  // The archive's destructor writes its end: what the callback threw would end the process there.
+  // The archive's destructor writes its end, where an exception of the callback would end the
+  // process.
   std::exception_ptr problem;
   const auto write = [&](const void* bytes, size_t size) {
     try {

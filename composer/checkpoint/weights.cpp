@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/name_pattern.h"
 #include "base/text.h"
-#include "composer/checkpoint/averages.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/dcp.h"
 #include "composer/checkpoint/manifest.h"
@@ -29,8 +28,8 @@ bool starts_like_zip(const std::filesystem::path& path) {
   return magic[0] == 'P' && magic[1] == 'K';
 }
 
-/// Of a checkpoint: one, or those of the ranks that shared the weights out. UserError where there
-/// are none, or not all.
+/// The files of weights of a checkpoint: one, or several if ranks divided the weights. UserError if
+/// files are missing.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -79,6 +78,53 @@ class NameList {
   std::string text_;
 };
 
+/// The names of the model's tensors, here and in timm.
+std::set<std::string> known_names(const Model& model) {
+  std::set<std::string> known;
+  const auto names = model.names_in("timm");
+  for (const auto& [name, tensor] : model_tensors(model)) {
+    known.insert(name);
+    if (names) known.insert(names->name_of(name));
+  }
+  return known;
+}
+
+/// The number of known names behind each prefix that ends at a dot, and behind "".
+std::map<std::string, size_t> known_behind(const TensorMap& tensors,
+                                           const std::set<std::string>& known,
+                                           const std::vector<std::string>& ignore) {
+  std::map<std::string, size_t> counts;
+  for (const auto& [name, tensor] : tensors) {
+    if (fits_any(name, ignore)) continue;
+    for (size_t begin = 0;; ++begin) {
+      if (known.contains(name.substr(begin))) ++counts[name.substr(0, begin)];
+      begin = name.find('.', begin);
+      if (begin == std::string::npos) break;
+    }
+  }
+  return counts;
+}
+
+/// The prefix to remove; "" if names stay as they are.
+std::string prefix_to_take_off(const std::map<std::string, size_t>& counts, size_t in_model,
+                               const std::string& source) {
+  std::vector<std::string> best;
+  size_t most = (in_model + 1) / 2;
+  for (const auto& [prefix, count] : counts) {
+    if (count > most) best.clear(), most = count;
+    if (count == most) best.push_back(prefix);
+  }
+  if (best.empty()) return "";
+  if (const auto average = std::ranges::find_if(best, names_average); average != best.end())
+    return *average;
+  if (best.size() > 1 && !best[0].empty())
+    throw UserError(source + ": holds weights of the network under '" + joined(best, "' and '") +
+                    "'; save the tensors of one of them alone, or in a training name the others "
+                    "in load_ignore, such as '" +
+                    best[1] + "*'");
+  return best[0];
+}
+
 }  // namespace
 
 TensorMap model_tensors(const torch::nn::Module& model) {
@@ -95,7 +141,7 @@ std::vector<std::string> not_finite(const TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
     names.push_back(name);
-    const bool narrow = tensor.element_size() == 1;  // for which there is no isfinite
+    const bool narrow = tensor.element_size() == 1;  // isfinite() does not support such types
     finite.push_back((narrow ? tensor.to(at::kFloat) : tensor).isfinite().all());
   }
   if (names.empty()) return {};
@@ -205,57 +251,6 @@ TensorMap read_named_safetensors(const std::filesystem::path& path) {
   }
   return named;
 }
-
-namespace {
-
-/// What the model's tensors may be called: as here, or as timm does.
-std::set<std::string> known_names(const Model& model) {
-  std::set<std::string> known;
-  const auto names = model.names_in("timm");
-  for (const auto& [name, tensor] : model_tensors(model)) {
-    known.insert(name);
-    if (names) known.insert(names->name_of(name));
-  }
-  return known;
-}
-
-/// How many names are known without each of the prefixes that end at a dot, "" among them.
-std::map<std::string, size_t> known_behind(const TensorMap& tensors,
-                                           const std::set<std::string>& known,
-                                           const std::vector<std::string>& ignore) {
-  std::map<std::string, size_t> counts;
-  for (const auto& [name, tensor] : tensors) {
-    if (fits_any(name, ignore)) continue;
-    for (size_t begin = 0;; ++begin) {
-      if (known.contains(name.substr(begin))) ++counts[name.substr(0, begin)];
-      begin = name.find('.', begin);
-      if (begin == std::string::npos) break;
-    }
-  }
-  return counts;
-}
-
-/// "" where names are to stay as they are.
-std::string prefix_to_take_off(const std::map<std::string, size_t>& counts, size_t in_model,
-                               const std::string& source) {
-  std::vector<std::string> best;
-  size_t most = (in_model + 1) / 2;
-  for (const auto& [prefix, count] : counts) {
-    if (count > most) best.clear(), most = count;
-    if (count == most) best.push_back(prefix);
-  }
-  if (best.empty()) return "";
-  if (const auto average = std::ranges::find_if(best, names_average); average != best.end())
-    return *average;
-  if (best.size() > 1 && !best[0].empty())
-    throw UserError(source + ": holds weights of the network under '" + joined(best, "' and '") +
-                    "'; save the tensors of one of them alone, or in a training name the others "
-                    "in load_ignore, such as '" +
-                    best[1] + "*'");
-  return best[0];
-}
-
-}  // namespace
 
 TensorMap without_wrapper(const Model& model, TensorMap tensors, const std::string& source,
                           const std::vector<std::string>& ignore) {

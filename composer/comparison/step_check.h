@@ -1,4 +1,4 @@
-// Two ways to train a network, side by side on the same batches.
+// Compares two ways to train a network on the same batches.
 #pragma once
 
 #include <functional>
@@ -7,24 +7,70 @@
 #include <utility>
 #include <vector>
 
-#include "composer/comparison/deviation.h"
+#include "composer/comparison/step_record.h"
 #include "composer/run/trainer.h"
+#include "nn/network/precision.h"
 
 namespace composer {
 
-/// One of the two ways.
+/// One of the two ways to train.
 struct CheckedSide {
-  /// The same network, seed and methods on both sides, and nothing left on the disk. The reference
-  /// has a train_loader; the other trains on the batches that this one gave.
+  /// The parts of the run, with the same network, seed and methods on both sides, and without a run
+  /// folder. The reference has a train_loader; the other side trains on the same batches.
   std::function<TrainerParts()> parts;
-  /// Made before the side is trained and kept meanwhile; may be empty.
+  /// An object that is created before the side is trained and kept while it is; may be empty.
   std::function<std::shared_ptr<void>()> scope;
+};
+
+/// The tolerated differences of two steps, as shares; docs/runs.md explains the numbers.
+struct Tolerances {
+  double loss, logits, gradients, weights, statistics;
+  /// Gradients below this share of the root mean square of all gradients are compared with that
+  /// share.
+  double least_gradient;
+  /// Gradients and statistics may additionally differ by this many times their noise in the
+  /// StepRecord.
+  double noise;
+};
+
+/// The tolerances for two runs in these precisions: the coarser precision decides.
+Tolerances tolerances_of(Precision one, Precision other);
+
+/// A step, its reference, and the state in which both began.
+struct StepPair {
+  const StepRecord& checked;
+  const StepRecord& reference;
+  const TrainedState& before;
+  /// Loss scaling skipped the step: gradients and weights are not compared.
+  bool overflowed = false;
 };
 
 struct StepCheckOptions {
   int64_t steps = 3;
-  int64_t free_steps = 0;  ///< after these, in which each side goes on by itself
+  int64_t free_steps = 0;  ///< further steps, in which each side continues by itself
 };
+
+/// The deviation of one kind of tensors over all steps.
+struct Deviation {
+  std::string what;  ///< "loss", "logits", "gradients", "weights" or "statistics"
+  double tolerance = 0;
+  std::vector<double> by_step;  ///< the largest error of each step; infinite if a number is not
+                                ///< finite or the tensors' names differ
+  std::string tensor;           ///< the tensor with the largest error; empty for loss and logits
+  int64_t step = 0;             ///< the step with the largest error
+  /// The first wrong tensor of the first step beyond the tolerance, in the order of computation
+  /// (gradients: from the last layer on); empty if all steps are within the tolerance.
+  std::string first;
+
+  double worst() const { return by_step.empty() ? 0 : by_step[static_cast<size_t>(step)]; }
+  bool within() const { return worst() <= tolerance; }
+};
+
+/// The deviations of loss, logits, gradients, weights and statistics, in this order. An error is
+/// norm(difference) / norm(reference). For weights and statistics the rounding of float32 is
+/// subtracted, and the norm of the step's change is the divisor. For gradients and statistics the
+/// noise is subtracted.
+std::vector<Deviation> deviations(const std::vector<StepPair>& steps, const Tolerances& tolerances);
 
 struct StepCheck {
   struct Side {
@@ -34,16 +80,17 @@ struct StepCheck {
   Side checked, reference;
   int64_t batch_size = 0;
   std::vector<Deviation> deviations;
-  int64_t overflowed = 0;  ///< steps whose gradients and weights loss scaling gave up
-  std::vector<std::pair<double, double>> free_losses;  ///< of both, checked first
-  int signal = 0;                                      ///< that ended it early
+  int64_t overflowed = 0;  ///< steps that loss scaling skipped
+  /// Losses of the free steps: {checked, reference}.
+  std::vector<std::pair<double, double>> free_losses;
+  int signal = 0;  ///< the signal that ended the comparison early
 
   bool within() const;
 };
 
-/// Trains the reference, then the other on the same batches, of which every step begins with what
-/// the reference's began with. RunError where the run has no step left to train, or loss scaling
-/// gave up every one; UserError for a run that so many seconds end.
+/// Trains the reference, then the other side on the same batches. Each step of the other side
+/// begins with the state of the reference's step. RunError if no step is left to train, or if loss
+/// scaling skipped every step; UserError if max_duration is in seconds.
 StepCheck check_steps(const CheckedSide& checked, const CheckedSide& reference,
                       const StepCheckOptions& options);
 

@@ -33,7 +33,7 @@ StateDict recorded_optimizer(const State& state) {
   return optimizer;
 }
 
-/// Behind the names of gradients of a batch's update, the first being 0.
+/// The suffix of gradients' names in a batch's update; the first update is 0.
 std::string suffix(int64_t update) {
   return update == 0 ? "" : " in update " + std::to_string(update + 1);
 }
@@ -61,8 +61,8 @@ void put_gradients(const NamedTensors& from, Model& model, int64_t update) {
 
 double norm_of(const at::Tensor& tensor) { return tensor.norm().item<double>(); }
 
-/// Of each gradient the length of its difference in the other two lists, as a share of the length
-/// that it has in `exact`, times the recorded one's: what algorithms do to gradients is in neither.
+/// The noise of each gradient: norm(disturbed - exact) / norm(exact) * norm(recorded). Only the
+/// recorded gradients include the changes of algorithms.
 std::vector<double> gradient_noise(const NamedTensors& recorded, const NamedTensors& exact,
                                    const NamedTensors& disturbed) {
   const std::map<std::string, at::Tensor> ones(exact.begin(), exact.end()),
@@ -77,7 +77,7 @@ std::vector<double> gradient_noise(const NamedTensors& recorded, const NamedTens
   return lengths;
 }
 
-/// Adds how far the statistics are from each other.
+/// Adds the distances between the statistics to `lengths`.
 void add_distances(const NamedTensors& moved, const NamedTensors& from,
                    std::vector<double>& lengths) {
   lengths.resize(from.size());
@@ -85,7 +85,7 @@ void add_distances(const NamedTensors& moved, const NamedTensors& from,
     lengths[i] += norm_of(moved.at(i).second - from[i].second);
 }
 
-/// Multiplies each weight by a number near 1.
+/// Multiplies each weight by a random number near 1.
 void disturb(Model& model) {
   auto generator = at::detail::createCPUGenerator(/*seed_val=*/1);
   for (auto& parameter : model.parameters()) {
@@ -95,7 +95,7 @@ void disturb(Model& model) {
   }
 }
 
-/// The gradients of an update computed again, with the draws that it had.
+/// Recomputes the gradients of an update with the same random numbers.
 NamedTensors computed_again(State& state, const UpdateStart& start, int64_t update) {
   const DrawsAgain draws(state.device, start.generators);
   put_back(start.statistics, state.model->named_buffers());
@@ -103,8 +103,8 @@ NamedTensors computed_again(State& state, const UpdateStart& start, int64_t upda
   return recorded_gradients(*state.model, update);
 }
 
-/// Adds an update and its noise to the record; leaves the run as it is, the last computation being
-/// that of the weights as they are, so that loss scaling finds what it found before.
+/// Adds an update and its noise to the record, and leaves the run unchanged. The last recomputation
+/// is at the true weights, so that loss scaling finds the same overflows.
 void record_update(State& state, const UpdateStart& start, int64_t update, StepRecord& record) {
   Model& model = *state.model;
   const auto gradients = recorded_gradients(model, update);
@@ -168,7 +168,7 @@ void StepWitness::after_train_batch(State& state) {
 void StepWitness::batch_end(State& state) {
   if (std::cmp_less_equal(records_.size(), steps_)) records_.back().after = recorded_state(state);
   if (std::ssize(records_) >= steps_ + free_steps_)
-    state.schedule.max_duration = {static_cast<double>(state.time.batch), TimeUnit::batch};
+    state.run_length.max_duration = {static_cast<double>(state.time.batch), TimeUnit::batch};
 }
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// What a training step came to, tensor by tensor.
+// Records the tensors of training steps.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@
 
 namespace composer {
 
-/// In the network's order.
+/// Tensors by name, in the network's order.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// The parameters and buffers of a network.
@@ -20,34 +20,36 @@ struct TrainedState {
   NamedTensors weights, statistics;
 };
 
-/// Copies on the CPU; numbers as float32.
+/// The results of a step: copies on the CPU, as float32.
 struct StepRecord {
-  double loss = 0;    ///< of the whole batch
+  double loss = 0;    ///< loss of the whole batch
   at::Tensor logits;  ///< [N, classes]
-  /// That the optimizer is given; of a batch's further updates as "conv1.weight in update 2".
+  /// The gradients that the optimizer gets; those of a batch's further updates are named
+  /// "conv1.weight in update 2".
   NamedTensors gradients;
-  /// Of each gradient and of each of after.statistics the length of its change where each weight is
-  /// off by up to weight_noise of itself; only of a reference.
+  /// The norm of the change of each gradient, and of each tensor of after.statistics, if each
+  /// weight is wrong by a factor of up to 1 +- weight_noise. Recorded for a reference only.
   std::vector<double> gradient_noise, statistics_noise;
-  TrainedState after;  ///< only of steps that are compared
+  TrainedState after;  ///< recorded for compared steps only
 };
 
-/// What an update begins with beside the weights.
+/// The state before an update, without the weights.
 struct UpdateStart {
   NamedTensors statistics;
-  std::vector<at::Tensor> generators;  ///< see generator_states()
+  std::vector<at::Tensor> generators;  ///< the result of generator_states()
 };
 
-inline constexpr double weight_noise = 1.0 / 512;  ///< bf16's rounding
+inline constexpr double weight_noise = 1.0 / 512;  ///< the rounding of bf16
 
-/// Records the steps of the run that it is added to, which it ends after so many. A reference's may
-/// be given to the witness of another run, which then begins each step with what the reference's
-/// began with, and updates its weights by the reference's gradients: so that errors do not add up.
-/// To be added before other algorithms: it sees what they make of a step.
+/// Records the steps of its run, and ends the run after `steps` + `free_steps`. With a reference,
+/// each step begins with the state of the reference's step, and the weights are updated by the
+/// reference's gradients, so that errors do not add up. To be added before other algorithms, so
+/// that it records their effect on a step.
 class StepWitness : public Algorithm {
  public:
-  /// steps: that are compared. free_steps: further ones, of which the first still begins alike.
-  /// reference: outlives it; null: this is one.
+  /// steps: the number of compared steps. free_steps: the number of further steps; the first one
+  /// still begins with the reference's state. reference: outlives this object; null: this object is
+  /// a reference.
   StepWitness(int64_t steps, int64_t free_steps, const StepWitness* reference)
       : steps_(steps), free_steps_(free_steps), reference_(reference) {}
 
@@ -61,7 +63,7 @@ class StepWitness : public Algorithm {
   void batch_end(State& state) override;
 
   const std::vector<StepRecord>& records() const { return records_; }
-  /// What a reference's recorded step began with.
+  /// The state in which a reference's recorded step began.
   const TrainedState& before(size_t step) const { return befores_[step].trained; }
 
  private:
@@ -72,10 +74,11 @@ class StepWitness : public Algorithm {
     StateDict optimizer;
     std::vector<at::Tensor> generators;
   };
-  std::vector<Before> befores_;  ///< of a reference's steps, the first free one included
+  /// States before a reference's steps, the first free step included.
+  std::vector<Before> befores_;
   std::vector<StepRecord> records_;
-  UpdateStart update_start_;  ///< a reference's
-  int64_t updates_ = 0;       ///< of this step that are recorded
+  UpdateStart update_start_;  ///< set for a reference
+  int64_t updates_ = 0;       ///< recorded updates of this step
 };
 
 }  // namespace composer

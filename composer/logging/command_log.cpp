@@ -19,18 +19,18 @@
 namespace composer {
 namespace {
 
-/// How long a group of records may wait for a command that does not read.
+/// Seconds that a group of records may wait for a command that does not read.
 constexpr double patience = 1;
 
-/// Its end is only seen by looking.
+/// Longest seconds between two checks of whether the command has exited.
 constexpr double longest_sleep = 0.05;
 
-/// Bytes that are no UTF-8, of a path perhaps, are replaced.
+/// Replaces bytes that are not UTF-8, which a path may have.
 std::string line_of(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// What waits in a pipe for its reader; 0 where that cannot be told.
+/// The number of bytes in a pipe that are not read yet; 0 if unknown.
 int64_t unread_bytes(int pipe) {
   int bytes = 0;
   return pipe >= 0 && ::ioctl(pipe, FIONREAD, &bytes) == 0 ? bytes : 0;

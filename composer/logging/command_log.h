@@ -1,4 +1,4 @@
-// A program of the user's as a place that values go to.
+// A logger that hands values to a program of the user.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,9 @@ namespace composer {
 
 /// Starts a command and writes JSON lines into its standard input: first {"event": "start", ...}
 /// with the run's name, folder and recipe, then each record as metrics.jsonl has it, last {"event":
-/// "end", "status": ..., "message": ...}. What the command prints goes into the log. One that ends
-/// or hangs is warned of once; at the end it has some seconds, then it is killed.
+/// "end", "status": ..., "message": ...}. The command's output goes into the log. A command that
+/// exits early or hangs causes one warning. At the end of the run it has some seconds to exit, then
+/// it is killed.
 class CommandLog : public LogSink {
  public:
   struct Params {
@@ -36,8 +37,8 @@ class CommandLog : public LogSink {
 
  private:
   void add(const std::string& line);
-  /// Writes and reads until the command has all lines (with its input closed: until it ends), or
-  /// has ended; false where that takes longer.
+  /// Writes and reads until the command has all lines (if its input is closed: until it exits), or
+  /// has exited. False if that takes longer than `seconds`.
   bool serve(double seconds);
   void write_lines();
   std::string how_it_ended() const;
@@ -45,8 +46,8 @@ class CommandLog : public LogSink {
   Params params_;
   std::optional<Child> child_;
   std::optional<LineWriter> lines_;
-  int64_t dropped_ = 0;  ///< lines that were never to be written
-  bool stuck_ = false;   ///< did not take all of the last group in time
+  int64_t dropped_ = 0;  ///< lines that were not handed to lines_
+  bool stuck_ = false;   ///< the command did not take all of the last group in time
 };
 
 }  // namespace composer

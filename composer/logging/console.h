@@ -1,4 +1,4 @@
-// What a run shows on standard error while it goes on.
+// The progress of a run on standard error.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace composer {
 
-/// What the run is, a line an epoch, and a bar that fits the terminal; where there is none, a line
-/// every so often.
+/// Shows the run's header, a line per epoch, and a progress bar on a terminal; elsewhere a line at
+/// intervals.
 class ConsoleSink : public LogSink {
  public:
   struct Params {
@@ -31,7 +31,7 @@ class ConsoleSink : public LogSink {
   explicit ConsoleSink(Params params);
   ~ConsoleSink() override;
 
-  /// For a run that wants none.
+  /// Turns the progress bar off.
   void leave_out_bar() { bar_ = false; }
 
   std::string name() const override { return "console"; }
@@ -51,17 +51,17 @@ class ConsoleSink : public LogSink {
   void print_epoch();
   void print(const std::string& line);
   std::string epoch_name(int64_t epoch) const;
-  /// "1234 images/s" since the epoch's beginning; nothing before a batch was done.
+  /// "1234 images/s" since the epoch's beginning; nothing before the first batch is done.
   std::optional<std::string> speed(const Timestamp& now) const;
 
   bool bar_;
   const double line_interval_, draw_interval_;
-  RunLength schedule_;
+  RunLength run_length_;
   Timestamp last_, epoch_begin_;
-  std::map<std::string, double> values_;         ///< the last of each that batches logged
-  std::optional<Record> epoch_, eval_;           ///< not printed yet
+  std::map<std::string, double> values_;         ///< the last logged value of each name
+  std::optional<Record> epoch_, eval_;           ///< records that are not printed yet
   double drawn_ = 0, printed_, eval_begin_ = 0;  ///< steady-clock seconds
-  std::jthread wait_;                            ///< tells of a long wait for the first batch
+  std::jthread wait_;                            ///< logs a long wait for the first batch
 };
 
 }  // namespace composer

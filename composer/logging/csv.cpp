@@ -8,7 +8,7 @@
 #include "base/files/atomic_file.h"
 #include "base/json_number.h"
 #include "base/text.h"
-#include "composer/logging/earlier_lines.h"
+#include "composer/logging/growing_file.h"
 
 namespace composer {
 namespace {
@@ -112,7 +112,7 @@ std::string Csv::row(const Record& record) const {
   return joined(cells, ",") + "\n";
 }
 
-/// Rows that are there get empty cells for the new columns.
+/// Rewrites the file; its rows get empty cells for the new columns.
 void Csv::widen() {
   file_.write();
   std::ifstream before(path_);

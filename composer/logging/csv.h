@@ -1,4 +1,4 @@
-// A run's values as a table.
+// A logger that writes a run's values as a table.
 #pragma once
 
 #include <deque>
@@ -11,9 +11,9 @@
 
 namespace composer {
 
-/// <run>/metrics.csv: a row a record, a column a value. A value that comes for the first time adds
-/// its column: the file is then written anew, beside, and renamed. When a run resumes, rows of
-/// batches after its start are dropped. Does nothing for a run that leaves nothing on the disk.
+/// Writes <run>/metrics.csv: one row per record, one column per value. A new value adds a column:
+/// the file is then rewritten in an AtomicFile. When a run resumes, rows of later batches are
+/// dropped. Does nothing for a run without a folder.
 class Csv : public LogSink {
  public:
   std::string name() const override { return "csv"; }
@@ -26,10 +26,10 @@ class Csv : public LogSink {
   std::string row(const Record& record) const;
   void widen();
 
-  std::filesystem::path path_;  ///< empty: nothing is kept
+  std::filesystem::path path_;  ///< empty: the run has no folder
   std::vector<std::string> columns_;
-  std::map<std::string, size_t> places_;  ///< of the columns
-  size_t written_columns_ = 0;            ///< that the file's header has
+  std::map<std::string, size_t> places_;  ///< the index of each column
+  size_t written_columns_ = 0;            ///< the number of columns in the file's header
   std::deque<Record> waiting_;
   int64_t dropped_ = 0;
   GrowingFile file_;

@@ -23,22 +23,7 @@ uint64_t number_at(std::string_view bytes, size_t at, size_t size) {
   return value;
 }
 
-/// Summary.Value: a tag, and what plugin shows it.
-ProtobufMessage value_of(std::string_view tag, std::string_view plugin = {},
-                         std::string_view content = {}, std::string_view description = {}) {
-  ProtobufMessage value;
-  value.bytes(1, tag);
-  if (plugin.empty()) return value;
-  ProtobufMessage data, metadata;
-  data.bytes(1, plugin);
-  data.bytes(2, content);
-  metadata.message(1, data);
-  if (!description.empty()) metadata.bytes(3, description);
-  value.message(9, metadata);
-  return value;
-}
-
-/// TensorProto of texts or bytes.
+/// A TensorProto of texts or bytes.
 ProtobufMessage strings(const std::vector<std::string>& texts) {
   constexpr int64_t type_string = 7;
   ProtobufMessage size, shape, tensor;
@@ -113,14 +98,28 @@ std::string summary_event(double wall_time, int64_t step,
   return event.all();
 }
 
+ProtobufMessage summary_value(std::string_view tag, std::string_view plugin,
+                              std::string_view content, std::string_view description) {
+  ProtobufMessage value;
+  value.bytes(1, tag);
+  if (plugin.empty()) return value;
+  ProtobufMessage data, metadata;
+  data.bytes(1, plugin);
+  data.bytes(2, content);
+  metadata.message(1, data);
+  if (!description.empty()) metadata.bytes(3, description);
+  value.message(9, metadata);
+  return value;
+}
+
 ProtobufMessage scalar_value(std::string_view tag, double value) {
-  auto scalar = value_of(tag);
+  auto scalar = summary_value(tag);
   scalar.real(2, static_cast<float>(value));
   return scalar;
 }
 
 ProtobufMessage text_value(std::string_view tag, std::string_view markdown) {
-  auto text = value_of(tag, "text");
+  auto text = summary_value(tag, "text");
   text.message(8, strings({std::string(markdown)}));
   return text;
 }
@@ -131,7 +130,7 @@ ProtobufMessage images_value(const ImageRecord& record) {
     if (parts.empty()) parts = {std::to_string(image.width), std::to_string(image.height)};
     parts.push_back(png(image));
   }
-  auto images = value_of(record.name, "images", {}, captions_of(record));
+  auto images = summary_value(record.name, "images", {}, captions_of(record));
   images.message(8, strings(parts));
   return images;
 }
@@ -150,14 +149,9 @@ ProtobufMessage histogram_value(const HistogramRecord& record) {
   histogram.real64(5, record.sum_of_squares);
   histogram.bytes(6, packed(limits));
   histogram.bytes(7, packed(record.counts));
-  auto value = value_of(record.name);
+  auto value = summary_value(record.name);
   value.message(5, histogram);
   return value;
-}
-
-ProtobufMessage plugin_value(std::string_view tag, std::string_view plugin,
-                             std::string_view content) {
-  return value_of(tag, plugin, content);
 }
 
 EventPlace place_of_event(std::string_view event) {

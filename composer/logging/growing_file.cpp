@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -50,7 +52,7 @@ void GrowingFile::write() {
     if (size <= 0) {
       const int error = size < 0 ? errno : ENOSPC;
       drop_written(written);
-      // The rest of a piece that was cut; where even that fails, readers pass over it.
+      // Removes the part of a cut piece. If even that fails, readers skip it.
       if (::ftruncate(file_, static_cast<off_t>(end_)) != 0) errno = error;
       throw RunError(cannot_be_written(path_, error));
     }
@@ -80,6 +82,19 @@ void GrowingFile::finish() {
   if (missing > 0)
     throw RunError(std::to_string(missing) + " records are missing" +
                    (problem.empty() ? "" : ": " + problem));
+}
+
+void for_earlier_lines(const std::filesystem::path& file,
+                       const std::function<void(const std::string& line)>& use) {
+  std::error_code error;
+  if (std::filesystem::status(file, error).type() == std::filesystem::file_type::not_found) return;
+  errno = 0;
+  std::ifstream in(file);
+  const bool opened = in.is_open();
+  for (std::string line; std::getline(in, line);) use(line);
+  if (!opened || in.bad())
+    throw RunError(file.string() + ": is there, but cannot be read: " +
+                   std::generic_category().message(errno != 0 ? errno : EIO));
 }
 
 }  // namespace composer

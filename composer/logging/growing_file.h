@@ -1,16 +1,17 @@
-// A file that gets whole pieces (lines, records) at its end, and outlives a full disk.
+// A file to which whole pieces (lines, records) are appended, which survives a full disk.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
 namespace composer {
 
-/// What cannot be written is kept, up to 64 MiB, and written in order once it can be. A process
-/// that is killed leaves whole pieces.
+/// Pieces that cannot be written are kept in memory, up to 64 MiB, and written in order later. A
+/// killed process leaves only whole pieces in the file.
 class GrowingFile {
  public:
   GrowingFile() = default;
@@ -18,15 +19,16 @@ class GrowingFile {
   GrowingFile(const GrowingFile&) = delete;
   GrowingFile& operator=(const GrowingFile&) = delete;
 
-  /// Goes on behind what is there, or, where `fresh`, begins anew. Pieces that wait stay. RunError
-  /// when it cannot be opened.
+  /// Opens the file to append to it, or, if `fresh`, to write it anew. Waiting pieces are kept.
+  /// RunError if it cannot be opened.
   void open(const std::filesystem::path& path, bool fresh);
 
-  /// A piece for the next write().
+  /// Adds a piece for the next write().
   void add(std::string_view piece);
-  /// Opens the file again where that failed. RunError when not all could be written.
+  /// Writes all pieces; opens the file again if an earlier open() failed. RunError if not all could
+  /// be written.
   void write();
-  /// RunError where pieces are missing after a last write(), saying how many.
+  /// Calls write() a last time. RunError if pieces are missing, with their number.
   void finish();
 
  private:
@@ -35,10 +37,15 @@ class GrowingFile {
 
   std::filesystem::path path_;
   int file_ = -1;
-  uint64_t end_ = 0;          ///< of the last whole piece in the file
-  std::string waiting_;       ///< pieces, one behind another
-  std::deque<size_t> sizes_;  ///< of these
+  uint64_t end_ = 0;          ///< the end of the last whole piece in the file
+  std::string waiting_;       ///< the waiting pieces, one after another
+  std::deque<size_t> sizes_;  ///< the sizes of the waiting pieces
   int64_t dropped_ = 0;
 };
+
+/// Calls `use` for each line that an earlier process wrote; for none if there is no file. RunError
+/// if the file exists and cannot be read: it must not be taken for empty.
+void for_earlier_lines(const std::filesystem::path& file,
+                       const std::function<void(const std::string& line)>& use);
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// Where a run's values go.
+// The interface of loggers.
 #pragma once
 
 #include <string>
@@ -7,34 +7,34 @@
 
 namespace composer {
 
-/// A destination of records, in order of time. What one of these functions throws is reported once
-/// and does not end the run; what it was given then is not offered again. But for sinks in the
-/// loop, and a UserError of open(): these end it.
+/// A destination of records, in order of time. An exception of these functions is logged once and
+/// does not end the run; the lost item is not offered again. Exceptions of sinks in the loop, and a
+/// UserError of open(), end the run.
 class LogSink {
  public:
   virtual ~LogSink() = default;
 
-  /// For messages.
+  /// The name in messages.
   virtual std::string name() const { return "a logger"; }
-  /// Whether the training loop itself calls it, and waits for it. All others are served by a thread
-  /// each, which may be behind the run.
+  /// Whether the training loop itself calls the sink and waits for it. Every other sink has its own
+  /// thread, which may be behind the run.
   virtual bool in_loop() const { return false; }
-  /// How often it wants histograms of weights and gradients, in ep, ba or sp; 0 = never.
+  /// The interval of histograms of weights and gradients, in ep, ba or sp; 0 = never.
   virtual Time histogram_interval() const { return {0, TimeUnit::batch}; }
 
-  /// What it throws, but for UserError, is tried again later.
+  /// Called again later if it throws anything but UserError.
   virtual void open(const RunInfo&) {}
   virtual void write(const Record& record) = 0;
-  /// Before the record that they were logged with.
+  /// Called before write() of the record that the images were logged with.
   virtual void write_images(const ImageRecord&) {}
   virtual void write_histogram(const HistogramRecord&) {}
-  /// A sink in the loop is told after every batch, whose record comes later: it must cost next to
-  /// nothing. Others are told of every phase at once, and with their records of at most ten batches
-  /// a second.
+  /// Called after every batch for a sink in the loop, before the batch's record: it must be cheap.
+  /// Called for other sinks at once at every new phase, else with their records and at most ten
+  /// times a second.
   virtual void progress(const Progress&) {}
-  /// After each group of records, at checkpoints, and before run_end().
+  /// Called after each group of records, at checkpoints, and before run_end().
   virtual void flush() {}
-  /// The run is over, in whatever way. Called once, if open() was, after summary.json is written.
+  /// Called once at the end of every run, after summary.json is written, if the sink was opened.
   virtual void run_end(const RunEnd&) {}
 };
 

@@ -1,18 +1,20 @@
 #include "composer/logging/logger.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "composer/logging/spread.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {
 
-/// Done once the work that is queued on the device's stream is.
+/// An event after the work that is queued on the device's current stream.
 std::shared_ptr<void> event_after_work_on(at::Device device) {
   auto event = std::make_shared<c10::Event>(device.type());
   event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
@@ -26,6 +28,32 @@ LoggedImage logged_image(const at::Tensor& pixels, std::string caption) {
           pixels.size(2),
           {bytes, bytes + pixels.numel()},
           std::move(caption)};
+}
+
+/// The most numbers that are copied at one time.
+constexpr int64_t at_once = 1 << 20;
+
+/// The numbers as one dimension in any order, without a copy if they are contiguous in memory.
+at::Tensor in_a_row(const at::Tensor& numbers) {
+  return numbers.is_non_overlapping_and_dense() ? numbers.as_strided({numbers.numel()}, {1})
+                                                : numbers.flatten();
+}
+
+at::Tensor finite_doubles(const at::Tensor& numbers) {
+  return numbers.to(at::kDouble).nan_to_num(0, 0, 0);
+}
+
+/// The min, max, sum and sum of squares of all pieces.
+std::array<at::Tensor, 4> summary(const std::vector<at::Tensor>& pieces) {
+  std::vector<at::Tensor> lows, highs, sums, squares;
+  for (const auto& piece : pieces) {
+    const auto x = finite_doubles(piece);
+    const auto [low, high] = at::aminmax(x);
+    lows.push_back(low), highs.push_back(high);
+    sums.push_back(x.sum()), squares.push_back(x.square().sum());
+  }
+  return {at::stack(lows).min(), at::stack(highs).max(), at::stack(sums).sum(),
+          at::stack(squares).sum()};
 }
 
 }  // namespace
@@ -60,25 +88,23 @@ void Logger::close(const RunEnd& end) noexcept {
   direct_.clear();
 }
 
-Time Logger::histogram_interval(const RunLength& schedule) const {
+Time Logger::histogram_interval(const RunLength& run_length) const {
   Time most_often{0, TimeUnit::batch};
   for (const auto& sink : sinks_)
     if (const auto wanted = sink->histogram_interval(); wanted.value > 0)
-      if (most_often.value == 0 || schedule.batches(wanted) < schedule.batches(most_often))
+      if (most_often.value == 0 || run_length.batches(wanted) < run_length.batches(most_often))
         most_often = wanted;
   return most_often;
 }
 
-void Logger::give(const SinkThread::Item& item, const std::function<void(LogSink&)>& give) {
+void Logger::give(const SinkThread::Item& item) {
   if (!opened_)
-    for (auto& sink : sinks_) give(*sink);
-  for (auto* sink : direct_) give(*sink);
+    for (auto& sink : sinks_) SinkThread::give(item, *sink);
+  for (auto* sink : direct_) SinkThread::give(item, *sink);
   for (auto& thread : threads_) thread->put(item);
 }
 
-void Logger::progress(const Progress& progress) {
-  give(progress, [&](LogSink& sink) { sink.progress(progress); });
-}
+void Logger::progress(const Progress& progress) { give(progress); }
 
 void Logger::put(std::string name, Value value) {
   const auto same = [&](const auto& entry) { return entry.first == name; };
@@ -160,8 +186,7 @@ void Logger::deliver(PendingImages images, const Timestamp& time) {
     record.images.push_back(logged_image(
         images.pixels[i],
         images.captions.empty() ? "" : std::move(images.captions[static_cast<size_t>(i)])));
-  const auto shared = std::make_shared<const ImageRecord>(std::move(record));
-  give(shared, [&](LogSink& sink) { sink.write_images(*shared); });
+  give(std::make_shared<const ImageRecord>(std::move(record)));
 }
 
 void Logger::deliver_histogram(std::string name, const Timestamp& time, const double* numbers) {
@@ -169,8 +194,7 @@ void Logger::deliver_histogram(std::string name, const Timestamp& time, const do
   record.min = numbers[0], record.max = numbers[1], record.count = numbers[2];
   record.sum = numbers[3], record.sum_of_squares = numbers[4];
   record.counts.assign(numbers + spread_summary, numbers + spread_numbers);
-  const auto shared = std::make_shared<const HistogramRecord>(std::move(record));
-  give(shared, [&](LogSink& sink) { sink.write_histogram(*shared); });
+  give(std::make_shared<const HistogramRecord>(std::move(record)));
 }
 
 void Logger::deliver(Copy copy) {
@@ -183,13 +207,13 @@ void Logger::deliver(Copy copy) {
       number += spread_numbers;
     }
     if (pending.values.empty()) continue;
-    auto record = std::make_shared<Record>(Record{pending.event, pending.time, {}});
-    record->values.reserve(pending.values.size());
+    Record record{pending.event, pending.time, {}};
+    record.values.reserve(pending.values.size());
     for (auto& [name, value] : pending.values)
-      record->values.emplace_back(std::move(name), std::holds_alternative<double>(value)
-                                                       ? std::get<double>(value)
-                                                       : *number++);
-    give(std::shared_ptr<const Record>(record), [&](LogSink& sink) { sink.write(*record); });
+      record.values.emplace_back(std::move(name), std::holds_alternative<double>(value)
+                                                      ? std::get<double>(value)
+                                                      : *number++);
+    give(std::make_shared<const Record>(std::move(record)));
   }
   for (auto& thread : threads_) thread->put(SinkThread::Flush{}), thread->wake();
 }
@@ -208,9 +232,25 @@ void Logger::write() {
 void Logger::flush() {
   in_flight_.push_back(start_copy());
   while (!in_flight_.empty()) deliver_first();
-  give(SinkThread::Flush{}, [](LogSink& sink) { sink.flush(); });
+  give(SinkThread::Flush{});
   const double deadline = steady_seconds() + waits_.flush;
   for (auto& thread : threads_) thread->wait(deadline);
+}
+
+at::Tensor spread(const at::Tensor& numbers) {
+  const at::NoGradGuard no_grad;
+  const AnyOrder counted;
+  const auto pieces = in_a_row(numbers.detach()).split(at_once);
+  const auto [low, high, sum, squares] = summary(pieces);
+  const auto width = at::where(high > low, high - low, at::ones_like(high));
+  auto counts = at::zeros({spread_parts}, low.options());
+  for (const auto& piece : pieces) {
+    const auto place = (finite_doubles(piece) - low).div_(width).mul_(spread_parts);
+    const auto part = place.to(at::kLong).clamp_(0, spread_parts - 1);
+    counts.scatter_add_(0, part, at::ones_like(place));
+  }
+  const auto count = at::full_like(low, static_cast<double>(numbers.numel()));
+  return at::cat({at::stack({low, high, count, sum, squares}), counts});
 }
 
 }  // namespace composer

@@ -1,10 +1,10 @@
-// Where values go: hooks log by name, the loop closes records, sinks write them some steps late.
+// Collects the values of a run: hooks log values by name, the loop closes records, and sinks write
+// them some steps later.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,64 +17,66 @@
 
 namespace composer {
 
-/// Collects values without waiting for the device: tensors stay there until a later write() finds
-/// them copied.
+/// Logs values without waiting for the device: tensors are copied asynchronously, and a later
+/// write() gives them to the sinks.
 class Logger {
  public:
-  /// Seconds that the run waits at most for slow sinks.
+  /// The most seconds that the run waits for slow sinks.
   struct Waits {
-    double flush = 5;  ///< at its start and at each checkpoint
-    double end = 10;   ///< at its end; some of it is for programs to end by themselves
+    double flush = 5;  ///< at the start and at each checkpoint
+    double end = 10;   ///< at the end, which includes the time that programs get to exit
   };
   Logger() = default;
   explicit Logger(Waits waits) : waits_(waits) {}
 
   void add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
-  /// From here on sinks that are not in the loop have threads of their own; before, records reach
-  /// them at once. Throws what a sink in the loop throws, and a UserError of any.
+  /// Opens the sinks. From here on sinks that are not in the loop have their own threads; before,
+  /// records reach them at once. Throws exceptions of sinks in the loop, and a UserError of any
+  /// sink.
   void open(const RunInfo& info);
 
-  /// Reaches the sinks at once.
+  /// Tells the sinks of progress, at once.
   void progress(const Progress& progress);
 
-  /// Adds to the record now open. A name logged twice keeps the last value.
+  /// Adds a value to the open record. A name logged twice keeps the last value.
   void log(std::string name, double value);
   /// `value`: one number; on the run's device it is read later, so it must not be changed in place.
   void log(std::string name, at::Tensor value);
 
-  /// Adds pictures to the record now open. images: uint8 [N, H, W, C] of 3 channels or 1, on any
-  /// device; they may be changed afterwards. captions: none, or one an image.
+  /// Adds images to the open record. images: uint8 [N, H, W, C] with C 1 or 3, on any device; they
+  /// may change afterwards. captions: none, or one per image.
   void log_images(std::string name, const at::Tensor& images,
                   std::vector<std::string> captions = {});
 
-  /// Adds how the numbers of a tensor on any device are spread.
+  /// Adds a histogram of a tensor on any device to the open record.
   void log_histogram(std::string name, const at::Tensor& numbers);
 
-  /// Closes the open record. Nothing happens when nothing was logged.
+  /// Closes the open record; does nothing if it is empty.
   void commit(std::string_view event, const Timestamp& time);
-  /// How many records were closed.
+  /// The number of closed records.
   int64_t commits() const { return commits_; }
 
-  /// Starts copying what was committed, and gives the sinks what the write() before this one
-  /// copied.
+  /// Starts to copy committed records from the device, and gives the sinks the records of the
+  /// previous write().
   void write();
-  /// Gives the sinks everything committed so far; waits for the device, and some seconds for sinks
-  /// with threads to write it.
+  /// Gives the sinks all committed records. Waits for the device, and some seconds for sinks with
+  /// threads.
   void flush();
-  /// Tells the sinks that the run is over, and ends their threads: those of sinks that do not
-  /// answer for some seconds are left alone. Does nothing the second time, or without open(). All
-  /// errors are reported.
+  /// Tells the sinks that the run is over, and ends their threads; threads of sinks that do not
+  /// answer for some seconds are detached. Does nothing the second time, or without open(). Logs
+  /// all errors.
   void close(const RunEnd& end) noexcept;
 
-  /// How often the sink that wants them most often wants histograms.
-  Time histogram_interval(const RunLength& schedule) const;
+  /// The shortest histogram interval of the sinks; 0 if none wants histograms.
+  Time histogram_interval(const RunLength& run_length) const;
   const std::vector<std::shared_ptr<LogSink>>& sinks() const { return sinks_; }
 
  private:
   using Value = std::variant<double, at::Tensor>;
   struct PendingImages {
     std::string name;
-    at::Tensor pixels;  ///< uint8 [N, H, W, C] on the CPU, not there yet where `from` is a device
+    at::Tensor pixels;  ///< uint8 [N, H, W, C] on the CPU; the copy may be under way if `from` is
+                        ///< not the CPU
     std::vector<std::string> captions;
     at::Device from;
   };
@@ -83,7 +85,7 @@ class Logger {
     Timestamp time;
     std::vector<std::pair<std::string, Value>> values;
     std::vector<PendingImages> images;
-    std::vector<std::pair<std::string, at::Tensor>> histograms;  ///< as log_histogram computes them
+    std::vector<std::pair<std::string, at::Tensor>> histograms;  ///< as spread() returns them
   };
   struct Copy {
     std::vector<Pending> records;
@@ -92,24 +94,35 @@ class Logger {
   };
 
   void put(std::string name, Value value);
-  /// Calls `give` for each sink in the loop, and puts `item` into the queues of the others.
-  void give(const SinkThread::Item& item, const std::function<void(LogSink&)>& give);
+  /// Gives `item` to each sink in the loop, and puts it into the queues of the others.
+  void give(const SinkThread::Item& item);
   void deliver(PendingImages images, const Timestamp& time);
   void deliver_histogram(std::string name, const Timestamp& time, const double* numbers);
   Copy start_copy();
   void deliver(Copy copy);
-  /// What a sink throws on is not offered again.
+  /// Delivers the oldest copy. It counts as delivered even if a sink throws.
   void deliver_first();
 
   Waits waits_;
   std::vector<std::shared_ptr<LogSink>> sinks_;
-  std::vector<LogSink*> direct_;                      ///< from open() on: those in the loop
-  std::vector<std::unique_ptr<SinkThread>> threads_;  ///< from open() on: of the others
+  std::vector<LogSink*> direct_;  ///< sinks in the loop, from open() on
+  /// Threads of the other sinks, from open() on.
+  std::vector<std::unique_ptr<SinkThread>> threads_;
   bool opened_ = false;
   Pending open_;
   int64_t commits_ = 0;
   std::vector<Pending> committed_;
   std::deque<Copy> in_flight_;
 };
+
+/// The number of bins of a histogram.
+inline constexpr int64_t spread_parts = 30;
+/// Sizes of a histogram's tensor: min, max, count, sum and sum of squares; then the counts of the
+/// bins.
+inline constexpr int64_t spread_summary = 5, spread_numbers = spread_summary + spread_parts;
+
+/// The histogram of `numbers` with equally wide bins, as float64 [spread_numbers] on their device,
+/// without waiting for the device. Numbers that are not finite count as 0. numbers: not empty.
+at::Tensor spread(const at::Tensor& numbers);
 
 }  // namespace composer

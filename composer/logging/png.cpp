@@ -14,7 +14,8 @@
 namespace composer {
 namespace {
 
-/// Each row's bytes are written as differences to the pixel on their left (filter "Sub").
+/// Filter "Sub": each byte is stored as the difference to the same channel of the pixel on the
+/// left.
 constexpr char sub_filter = 1;
 
 void put_big_endian(std::string& out, uint32_t value) {

@@ -1,4 +1,4 @@
-// What a run tells those who keep its values: records, and where it begins, stands and ends.
+// The messages from a run to its sinks: records, start, progress and end.
 #pragma once
 
 #include <algorithm>
@@ -11,45 +11,44 @@
 #include <vector>
 
 #include "base/time.h"
-#include "composer/logging/images.h"
-#include "composer/logging/run_end.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
 
-/// Seconds that training stood still for a checkpoint: a record of its own.
+/// The name of a value that has its own record: seconds that training waited for a checkpoint.
 inline constexpr std::string_view checkpoint_cost = "checkpoint/stall_seconds";
 
-/// What was logged at one place of the run.
+/// The values logged at one time of the run.
 struct Record {
   std::string_view event;  ///< "batch", "epoch", "eval" or "save"
   Timestamp time;          ///< after the batch or epoch
   std::vector<std::pair<std::string, double>> values;
 };
 
-/// How the numbers of a tensor are spread.
+/// A histogram of the numbers of a tensor.
 struct HistogramRecord {
   std::string name;
-  Timestamp time;  ///< of the record that it was logged with
+  Timestamp time;  ///< the time of the record that it was logged with
   double min = 0, max = 0;
   double count = 0, sum = 0, sum_of_squares = 0;
-  std::vector<double> counts;  ///< of equally wide parts from min to max
+  std::vector<double> counts;  ///< counts of equally wide bins from min to max
 };
 
-/// What a sink is told when the run starts.
+/// The start of a run.
 struct RunInfo {
-  std::filesystem::path folder;  ///< empty for a run that leaves nothing on the disk
+  std::filesystem::path folder;  ///< empty for a run without a folder
   std::string run_name;
-  RunLength schedule;
-  Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches ...
-  /// ... and evaluations after the last of these on other sets than these: they are repeated.
+  RunLength run_length;
+  Timestamp start;  ///< all zero for a new run; a sink drops its records of later batches
+  /// The sets that were evaluated after batch start.batch before the checkpoint was made.
+  /// Evaluations on other sets are repeated; a sink drops their records of this batch.
   std::vector<std::string> start_evaluated{std::string(main_evaluation)};
-  std::vector<std::string> header;  ///< lines for people: what the run is
-  std::string recipe;               ///< resolved; may be empty
+  std::vector<std::string> header;  ///< a description of the run, in lines
+  std::string recipe;               ///< the resolved recipe; may be empty
 
-  /// Whether a record of an earlier process belongs to the part of the run that a resumption keeps.
-  /// names: of its values. The cost of the checkpoint that the run goes on from was logged after
-  /// it, and may have reached one sink and not another before the process ended: no sink keeps it.
+  /// Whether a resumption keeps a record of an earlier process. names: those of its values. No sink
+  /// keeps the cost of the checkpoint that is resumed: it was logged after the checkpoint, and may
+  /// have reached only some sinks before the process ended.
   bool keeps(std::string_view event, int64_t batch, std::span<const std::string> names = {}) const {
     if (batch == start.batch && std::ranges::find(names, checkpoint_cost) != names.end())
       return false;
@@ -64,14 +63,33 @@ struct RunInfo {
   }
 };
 
-/// What goes on between records.
+/// Progress between records.
 struct Progress {
-  /// waiting: for the process's first batch. evaluated: whole or not.
+  /// waiting: for the process's first batch. evaluated: an evaluation has ended or was interrupted.
   enum class Phase { waiting, training, evaluating, evaluated };
   Phase phase;
-  Timestamp time;               ///< what has been trained
+  Timestamp time;               ///< the training time
   int64_t done = 0, total = 0;  ///< batches of the evaluation
-  std::string set{};            ///< that is evaluated on: "eval" for val_dataset
+  std::string set{};            ///< the evaluation set: "eval" for val_dataset
+};
+
+struct RunEnd {
+  std::string status;   ///< completed, interrupted or failed, as in summary.json
+  std::string message;  ///< the error of a failed run; the signal of an interrupted one
+};
+
+struct LoggedImage {
+  int64_t height = 0, width = 0;
+  int64_t channels = 3;         ///< 3: RGB; 1: gray
+  std::vector<uint8_t> pixels;  ///< [height, width, channels]
+  std::string caption;          ///< may be empty
+};
+
+/// The images of one call of Logger::log_images.
+struct ImageRecord {
+  std::string name;
+  Timestamp time;  ///< the time of the record that they were logged with
+  std::vector<LoggedImage> images;
 };
 
 }  // namespace composer

@@ -21,7 +21,7 @@ namespace {
 
 constexpr double progress_interval = 0.1, farewell_seconds = 2;
 
-/// Bytes beyond which the sink is woken.
+/// The number of queued bytes above which the sink is woken.
 constexpr size_t much = 1 << 20;
 
 template <class... F>
@@ -43,7 +43,7 @@ size_t bytes_of(const SinkThread::Item& item) {
   return bytes;
 }
 
-/// Whether it holds values that would be missing.
+/// Whether the item holds values, which would be missing if it were dropped.
 bool counts(const SinkThread::Item& item) {
   return std::holds_alternative<std::shared_ptr<const Record>>(item) ||
          std::holds_alternative<std::shared_ptr<const ImageRecord>>(item) ||
@@ -52,7 +52,7 @@ bool counts(const SinkThread::Item& item) {
 
 }  // namespace
 
-/// Outlives the SinkThread where the sink never answers.
+/// Outlives the SinkThread if the sink never answers.
 struct SinkThread::Shared {
   Shared(std::shared_ptr<LogSink> sink, Limits limits)
       : sink(std::move(sink)), name(this->sink->name()), limits(limits) {}
@@ -71,11 +71,11 @@ struct SinkThread::Shared {
   std::condition_variable changed;
   std::deque<Item> waiting;
   size_t bytes = 0;
-  int64_t unfinished = 0;  ///< items that wait or are being handled
+  int64_t unfinished = 0;  ///< items that are queued or being handled
   int64_t missing = 0;     ///< records
-  bool caught_up = true;   ///< has had nothing left to do since it was last waited for
+  bool caught_up = true;   ///< the queue has been empty since the last wait()
   bool ending = false;
-  std::exception_ptr refusal;  ///< a UserError of open()
+  std::exception_ptr refusal;  ///< the UserError of open()
 
   // The thread's own.
   std::optional<RunInfo> unopened;
@@ -140,6 +140,20 @@ void SinkThread::put(Item item) {
   if (many) wake();
 }
 
+void SinkThread::give(const Item& item, LogSink& sink) {
+  std::visit(
+      Overloaded{
+          [&](const std::shared_ptr<const Record>& record) { sink.write(*record); },
+          [&](const std::shared_ptr<const ImageRecord>& images) { sink.write_images(*images); },
+          [&](const std::shared_ptr<const HistogramRecord>& spread) {
+            sink.write_histogram(*spread);
+          },
+          [&](const Progress& progress) { sink.progress(progress); },
+          [&](const Flush&) { sink.flush(); }, [&](const RunEnd& end) { sink.run_end(end); },
+          [&](const RunInfo& info) { sink.open(info); }, [](const Stop&) {}},
+      item);
+}
+
 void SinkThread::wake() { shared_->changed.notify_all(); }
 
 void SinkThread::wait(double deadline, bool patient) {
@@ -188,41 +202,27 @@ void SinkThread::Shared::handle(const Item& item) {
     missing += counts(item) ? 1 : 0;
     return;
   }
-  const Overloaded give{
-      [&](const std::shared_ptr<const Record>& record) { sink->write(*record); },
-      [&](const std::shared_ptr<const ImageRecord>& images) { sink->write_images(*images); },
-      [&](const std::shared_ptr<const HistogramRecord>& spread) { sink->write_histogram(*spread); },
-      [&](const Progress& progress) { sink->progress(progress); },
-      [&](const Flush&) { sink->flush(); },
-      [&](const RunEnd& end) {
-        if (!opened) return;
-        try {
-          sink->flush();
-        } catch (const std::exception& error) {
-          report(error);
-        }
-        sink->run_end(end);
-      },
-      [](const RunInfo&) {},
-      [](const Stop&) {}};
+  const auto* const end = std::get_if<RunEnd>(&item);
+  if (end != nullptr && !opened) return;
+  if (end != nullptr) handle(Flush{});
   try {
-    std::visit(give, item);
+    give(item, *sink);
   } catch (const std::exception& error) {
-    if (std::holds_alternative<RunEnd>(item))
+    if (end != nullptr)
       log::warn(name + ": " + error.what());
     else
       report(error);
   }
 }
 
-/// Pauses before the next try to open the sink; false where the run ends meanwhile.
+/// Pauses before the next attempt to open the sink; false if the run ends meanwhile.
 bool SinkThread::Shared::has_to_wait() {
   std::unique_lock lock(mutex);
   return !changed.wait_for(lock, std::chrono::duration<double>(limits.reopen_seconds),
                            [this] { return ending; });
 }
 
-/// last: it will not be tried again.
+/// last: there is no further attempt.
 void SinkThread::Shared::open(bool last) {
   gave_up = last;
   try {

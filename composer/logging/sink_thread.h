@@ -1,8 +1,7 @@
-// A thread that serves one sink, so that nobody waits for a slow disk or a dead program.
+// A thread that serves one sink, so that training does not wait for a slow disk or a dead program.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <thread>
 #include <variant>
@@ -11,18 +10,18 @@
 
 namespace composer {
 
-/// What is given goes into a queue of bounded size. Records beyond it are dropped, and counted in a
-/// warning at the end. To be used by one thread.
+/// Items go into a queue of bounded size. Records that exceed it are dropped; a warning at the end
+/// tells their number. To be used by one thread.
 class SinkThread {
  public:
   struct Limits {
-    size_t bytes = 64 << 20;    ///< of what waits, about
-    double reopen_seconds = 5;  ///< between two tries of an open() that fails
+    size_t bytes = 64 << 20;    ///< approximate size of the queue
+    double reopen_seconds = 5;  ///< between two attempts of an open() that fails
   };
 
   explicit SinkThread(std::shared_ptr<LogSink> sink) : SinkThread(std::move(sink), Limits()) {}
   SinkThread(std::shared_ptr<LogSink> sink, Limits limits);
-  /// Waits some seconds for the sink to end its work, and then leaves it alone.
+  /// Waits some seconds for the sink to finish, then detaches its thread.
   ~SinkThread();
   SinkThread(const SinkThread&) = delete;
   SinkThread& operator=(const SinkThread&) = delete;
@@ -33,13 +32,17 @@ class SinkThread {
       std::variant<RunInfo, std::shared_ptr<const Record>, std::shared_ptr<const ImageRecord>,
                    std::shared_ptr<const HistogramRecord>, Progress, Flush, RunEnd, Stop>;
 
-  /// Never waits. The sink gets it once wake() or wait() is called, or when much has come together.
+  /// Calls the function of `sink` that `item` is for.
+  static void give(const Item& item, LogSink& sink);
+
+  /// Adds an item to the queue, without waiting. The sink gets it once wake() or wait() is called,
+  /// or when the queue has grown by much.
   void put(Item item);
   void wake();
 
-  /// Waits until the sink has got everything, but not beyond this moment of the steady clock: then
-  /// it warns, once. Throws the UserError that open() ended with. A sink that did not keep up is
-  /// not waited for again before it has, unless `patient`.
+  /// Waits until the sink has handled all items, at most until `deadline` on the steady clock: then
+  /// it warns, once. Throws the UserError of open(). After a missed deadline it does not wait again
+  /// until the sink has caught up, unless `patient`.
   void wait(double deadline, bool patient = false);
 
  private:

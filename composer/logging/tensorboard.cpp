@@ -7,18 +7,59 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"
+#include "base/files/protobuf.h"
 #include "base/host_name.h"
+#include "base/params/json.h"
 #include "composer/logging/events.h"
-#include "composer/logging/hparams.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {
+
+/// google.protobuf.Value.
+ProtobufMessage hparam_of(const nlohmann::ordered_json& json) {
+  ProtobufMessage value;
+  if (json.is_boolean())
+    value.integer(4, json.get<bool>() ? 1 : 0);
+  else if (json.is_number())
+    value.real64(2, json.get<double>());
+  else
+    value.bytes(3, json.is_string() ? json.get<std::string>() : std::string("none"));
+  return value;
+}
+
+ProtobufMessage hparams_data(int field, const ProtobufMessage& message) {
+  ProtobufMessage data;
+  data.message(field, message);
+  return data;
+}
+
+ProtobufMessage session_start(const std::string& recipe, double wall_time) {
+  ProtobufMessage info;
+  for (const auto& [name, json] : flat_recipe(recipe)) {
+    ProtobufMessage entry;
+    entry.bytes(1, name);
+    entry.message(2, hparam_of(json));
+    info.message(1, entry);
+  }
+  info.real64(5, wall_time);
+  return summary_value("_hparams_/session_start_info", "hparams", hparams_data(3, info).all());
+}
+
+ProtobufMessage session_end(bool completed, double wall_time) {
+  constexpr int64_t success = 1, failure = 2;
+  ProtobufMessage info;
+  info.integer(1, completed ? success : failure);
+  info.real64(2, wall_time);
+  return summary_value("_hparams_/session_end_info", "hparams", hparams_data(4, info).all());
+}
 
 namespace fs = std::filesystem;
 
@@ -51,7 +92,7 @@ bool is_kept(const EventPlace& place, const RunInfo& info) {
   return info.keeps(of_evaluation ? "eval" : "", place.step, names);
 }
 
-/// Leaves of an earlier process's file what the run goes on from.
+/// Removes the events that a resumption drops from an earlier process's file.
 void keep_events(const fs::path& path, const RunInfo& info) {
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};

@@ -1,4 +1,4 @@
-// Event files that TensorBoard opens.
+// A logger that writes event files for TensorBoard.
 #pragma once
 
 #include <map>
@@ -10,9 +10,9 @@
 
 namespace composer {
 
-/// <run>/tensorboard/: every value as a scalar over batches, pictures, histograms, and the recipe
-/// as a text and as hyperparameters. A resumption takes what stands there of later batches out of
-/// the files of the processes before. Does nothing for a run that leaves nothing on the disk.
+/// Writes <run>/tensorboard/: every value as a scalar over batches, images, histograms, and the
+/// recipe as a text and as hyperparameters. A resumption removes events of later batches from the
+/// files of earlier processes. Does nothing for a run without a folder.
 class TensorBoard : public LogSink {
  public:
   struct Params {
@@ -36,15 +36,16 @@ class TensorBoard : public LogSink {
 
  private:
   void add(const std::string& event);
-  /// Seconds since 1970 at which that was.
+  /// The wall time of `time`, in seconds since 1970.
   double wall_time(const Timestamp& time) const;
 
   Params params_;
   GrowingFile file_;
-  bool kept_ = false;  ///< the run leaves something on the disk
+  bool kept_ = false;  ///< the run has a folder
   double began_ = 0;   ///< wall time of this process's first batch, less its time.seconds
   int64_t last_batch_ = 0;
-  std::map<std::string, int64_t> last_step_;  ///< of each tag: an epoch's last batch has both
+  std::map<std::string, int64_t> last_step_;  ///< the last step of each tag: an epoch's last batch
+                                              ///< has two records with the same tags
 };
 
 }  // namespace composer

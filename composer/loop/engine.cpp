@@ -8,14 +8,6 @@
 #include "nn/device/exception_text.h"
 
 namespace composer {
-namespace {
-
-template <class T>
-bool listens(const Member<T>& member, Event event) {
-  return member.events[static_cast<size_t>(event)] && member.component->listens(event);
-}
-
-}  // namespace
 
 void Engine::arrange() {
   for (size_t index = 0; index < event_count; ++index) {

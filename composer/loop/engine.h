@@ -1,4 +1,4 @@
-// Who runs when: keeps the algorithms and callbacks of each event in the order in which they run.
+// Runs the algorithms and callbacks of each event, in their order.
 #pragma once
 
 #include <array>
@@ -18,9 +18,14 @@ struct Member {
   EventSet events;
 };
 
-/// Algorithms run in the listed order, reversed on closing events, but for those that ask for
-/// another place (Algorithm::order); callbacks after them in the listed order, except at init,
-/// where callbacks come first.
+/// Whether the component's class overrides the event's function, and the component needs the event.
+template <class T>
+bool listens(const Member<T>& member, Event event) {
+  return member.events[static_cast<size_t>(event)] && member.component->listens(event);
+}
+
+/// Algorithms run in the listed order, reversed on closing events, unless Algorithm::order() says
+/// otherwise. Callbacks run after them in the listed order, but before them at init.
 class Engine {
  public:
   Engine() = default;
@@ -34,13 +39,13 @@ class Engine {
     callbacks_.push_back(std::move(callback)), arranged_ = false;
   }
 
-  /// watched: by callbacks too. What one of them throws names it and the event.
+  /// watched: callbacks run too. Exceptions name the algorithm or callback, and the event.
   void run(Event event, State& state, bool watched = true);
 
-  /// Whether an algorithm listens to `event` that does not ask to run last there.
+  /// Whether any algorithm listens to `event` with another order than Order::last.
   bool acts_before_last(Event event) const;
 
-  /// Names in the order in which they run.
+  /// The names of the listeners, in the order in which they run.
   std::vector<std::string> order(Event event);
 
   const std::vector<Member<Algorithm>>& algorithms() const { return algorithms_; }

@@ -98,7 +98,7 @@ inline constexpr size_t event_count = std::size(event_names);
 
 constexpr std::string_view name(Event event) { return event_names[static_cast<size_t>(event)]; }
 
-/// Whether algorithms run in reverse order.
+/// Whether algorithms run in reverse order on `event`.
 constexpr bool closing(Event event) {
   enum Kind : bool { opening = false, closing = true };
   constexpr bool kinds[] = {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* other_words = "; others are balanced, NAME=NUMBER";
 
-/// Reads one word or item after the other.
+/// Reads words and items one after another.
 class WeightReader {
  public:
   WeightReader(const Rules& rules, std::string path, Problems& problems)

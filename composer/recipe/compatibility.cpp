@@ -14,7 +14,7 @@ namespace {
 
 using Visit = std::function<void(const std::string& path, const Value& value)>;
 
-/// Calls `visit` for every key below `map` that `key` means.
+/// Calls `visit` for every key below `map` that matches `key`.
 void find_all(const Value& map, const std::string& path, const std::string& key,
               const Visit& visit) {
   const size_t dot = key.find('.');
@@ -36,7 +36,7 @@ std::optional<double> number(const std::string& text) {
   return value;
 }
 
-/// 0 and 0.0 are the same.
+/// Compares texts, and numbers by value: 0 and 0.0 are equal.
 bool same(const std::string& a, const std::string& b) {
   return a == b || (number(a) && number(a) == number(b));
 }

@@ -1,4 +1,4 @@
-// What an algorithm needs of a recipe, and what it cannot stand beside.
+// Requirements of an algorithm on the recipe, and algorithms that it excludes.
 #pragma once
 
 #include <string>
@@ -8,17 +8,18 @@
 
 namespace composer {
 
-/// An algorithm T declares it by `static Compatibility compatibility()`; a recipe that breaks it is
-/// refused before the run, with the reason. Naming a pair on one side is enough.
+/// An algorithm T declares it by `static Compatibility compatibility()`. A recipe that violates it
+/// is refused before the run, with the reason. It suffices if one of two algorithms names the
+/// other.
 struct Compatibility {
   struct Exclusion {
     std::string algorithm;
     std::string reason;  ///< for instance "both give each image a second label"
   };
-  /// Wherever the recipe has `key`, it has one of `values` there.
+  /// A key that must have one of `values` wherever it occurs in the recipe.
   struct Need {
     std::string key;  ///< dotted; `*` stands for any one name: "train_dataset.*.transforms.flip"
-    std::vector<std::string> values;  ///< as --dump writes them
+    std::vector<std::string> values;  ///< values as --dump writes them
     std::string reason;
   };
 
@@ -26,14 +27,14 @@ struct Compatibility {
   std::vector<Need> needs{};
 };
 
-/// What one algorithm of a recipe declares, and where the recipe names it.
+/// The declaration of one algorithm, and its position in the recipe.
 struct Declared {
   std::string name;
   Origin origin;
   Compatibility compatibility;
 };
 
-/// Adds each declaration that a recipe breaks to `problems`. recipe: resolved, with every key.
+/// Adds each violated declaration to `problems`. recipe: resolved, with every key.
 void check(const std::vector<Declared>& algorithms, const Value& recipe, Problems& problems);
 
 }  // namespace composer

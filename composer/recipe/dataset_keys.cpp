@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "base/log.h"
 #include "base/params/kinds.h"
@@ -15,19 +14,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array folder_keys{"datadir", "ffcv_dir"};
-/// Folders that data are put into, made where they are not there.
+/// Folders for copies of data, created if they do not exist.
 constexpr std::array copy_keys{"ffcv_local_dir", "local_dir"};
-/// Files, and a folder of them, below datadir where that is given.
+/// Files, and a folder of files, below datadir if that is given.
 constexpr std::array file_keys{"file", "classes", "images_dir"};
 constexpr const char* shards_key = "shards";
 
-/// The field of a bool of this name, or null.
+/// The boolean field of this name, or null.
 const Field* find_flag(const FieldSet& fields, const std::string& name) {
   const auto found = std::ranges::find(fields.fields, name, &Field::name);
   return found != fields.fields.end() && found->flag ? &*found : nullptr;
 }
 
-/// The relative path that `params` has under `key`; empty for none.
+/// The relative path in `params` under `key`; empty if there is none.
 fs::path relative_path(const Value& params, const char* key) {
   const Value* value = params.find(key);
   if (value == nullptr || value->kind != Value::Kind::scalar || value->none()) return {};
@@ -43,8 +42,8 @@ bool is_there(const fs::path& path) {
 
 bool is_text(const fs::path& path) { return find_invalid_utf8(path.string()) == std::string::npos; }
 
-/// Of names as in "a-{000..146}.tar", with "::" between several, those that are relative and there
-/// become absolute; for one with braces its folder is.
+/// Makes existing relative names in `shards` absolute. shards: "a-{000..146}.tar", with "::"
+/// between several. A name with braces counts as existing if its folder exists.
 std::string with_absolute_names(const std::string& shards) {
   const fs::path here = fs::current_path();
   const bool is_pattern =

@@ -14,7 +14,6 @@
 #include "base/remote/remote_path.h"
 #include "base/time.h"
 #include "composer/recipe/class_weights.h"
-#include "composer/recipe/trace_options.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
@@ -34,7 +33,7 @@ inline Value write_value(const OnBadSample& value) {
   return Value::scalar(on_bad_sample_word(value));
 }
 
-/// The loader's options as far as a recipe gives them; loader_options() sets the others.
+/// The loader's options that a recipe gives; loader_options() sets the others.
 struct DataloaderOptions : LoaderOptions {
   bool persistent_workers = true;
   double timeout = 0;
@@ -83,7 +82,7 @@ struct DataloaderOptions : LoaderOptions {
   }
 };
 
-/// What is evaluated on, where the data come as one set.
+/// A split of one data set into a part for training and a part for evaluation.
 struct SplitOptions {
   double val = 0;
   int64_t seed = 1;
@@ -100,7 +99,7 @@ struct SplitOptions {
   }
 };
 
-/// How s3:// and https:// are reached.
+/// Access to s3:// and https:// addresses.
 struct RemoteKeys {
   std::string endpoint_url, region, cache_dir;
   double cache_limit = 0;
@@ -119,7 +118,38 @@ struct RemoteKeys {
   }
 };
 
-/// Of one of the further sets that are evaluated on.
+/// The traced steps, counted in this process as PyTorch's profiler does: skip_first steps, then
+/// cycles of wait, warmup and active steps. Each cycle writes a trace of its active steps.
+struct TraceSchedule {
+  int64_t skip_first = 5, wait = 0, warmup = 1, active = 0, repeat = 1;
+
+  void fields(auto&& f) {
+    f("skip_first", skip_first, "steps before the first cycle", at_least(0));
+    f("wait", wait, "steps of a cycle that pass first", at_least(0));
+    f("warmup", warmup, "steps that the tracer then warms up in", at_least(0));
+    f("active", active, "steps that are then traced; 0 = none, --profile makes it 5", at_least(0));
+    f("repeat", repeat, "cycles; 0 = on and on", at_least(0));
+  }
+};
+
+struct ProfilerOptions {
+  TraceSchedule schedule;
+  bool record_shapes = false, profile_memory = false, with_stack = false;
+
+  void fields(auto&& f) {
+    f("schedule", schedule, "which steps are traced");
+    f("record_shapes", record_shapes, "note the shapes of operators' inputs");
+    f("profile_memory", profile_memory,
+      "memory over time: weights, gradients, optimizer, activations, input");
+    f("with_stack", with_stack, "known to PyTorch's profiler; C++ has no such stacks");
+  }
+
+  std::string check() const {
+    return with_stack ? "with_stack: must be false: a program in C++ has no Python stacks\n" : "";
+  }
+};
+
+/// Options of a further evaluation set.
 struct EvaluatorOptions {
   std::optional<Time> eval_interval;
   std::optional<int64_t> subset_num_batches;
@@ -139,10 +169,10 @@ struct EvaluatorOptions {
   }
 };
 
-/// Microbatches that a step is split into.
+/// The number of microbatches of a step.
 struct Microbatches {
-  int64_t count = 1;       ///< at first
-  bool automatic = false;  ///< more where memory does not suffice
+  int64_t count = 1;       ///< the initial number
+  bool automatic = false;  ///< doubled whenever memory does not suffice
 
   Microbatches() = default;
   Microbatches(int64_t number) : count(number) {}
@@ -387,5 +417,24 @@ struct TrainerOptions {
     return problems;
   }
 };
+
+inline constexpr const char* evaluators_key = "evaluators";
+inline constexpr const char* evaluators_doc =
+    "further sets that are evaluated on: name -> dataset, eval_interval, subset_num_batches; their "
+    "metrics are metrics/<name>/Accuracy";
+
+/// The allowed names, as a regular expression.
+inline constexpr const char* evaluator_name_pattern = "^(?!(eval|train)$)[A-Za-z0-9_-]+$";
+
+/// The problem with a set's name, which follows the name in a message; empty: none.
+inline std::string evaluator_name_problem(const std::string& name) {
+  if (name == "eval") return "is val_dataset's name; choose another one";
+  if (name == "train") return "would be taken for the training's metrics; choose another name";
+  constexpr const char* allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  if (name.empty() || name.find_first_not_of(allowed) != std::string::npos)
+    return "must be of letters, digits, _ and -, as it is part of the metrics' names";
+  return "";
+}
 
 }  // namespace composer

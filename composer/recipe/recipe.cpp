@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,15 +11,12 @@
 #include "base/text.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dataset_keys.h"
-#include "composer/recipe/dump.h"
-#include "composer/recipe/evaluators.h"
-#include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
 
 namespace composer {
 namespace {
 
-/// A component named by the recipe or the command line, and the parameters that are written for it.
+/// A component named by the recipe or the command line, with its written parameters.
 struct Pick {
   std::string name;
   Value params;
@@ -28,14 +24,26 @@ struct Pick {
   FieldSet fields;
 };
 
-/// A top-level key that chooses components, and what it chose.
+/// A top-level key that chooses components, and the chosen components.
 struct Choice {
   std::string key;
   const CatalogBase* catalog;
   bool several;
   std::deque<Pick> picks;  // a deque: keys point into it
   bool faulty = false;     // something about it was reported
+
+  bool has(const std::string& name) const {
+    return std::ranges::find(picks, name, &Pick::name) != picks.end();
+  }
 };
+
+/// A key that read_fields() accepts and does not read.
+Field known_key(std::string name) {
+  Field field;
+  field.name = std::move(name);
+  field.read = [](const Value&, const std::string&, Problems&) {};
+  return field;
+}
 
 std::vector<Choice> make_choices(const Registry& known) {
   std::vector<Choice> choices;
@@ -45,7 +53,7 @@ std::vector<Choice> make_choices(const Registry& known) {
   return choices;
 }
 
-/// Gives all values this place, and adds to `problems` what no file may have.
+/// Sets the origin of all values, and adds to `problems` texts that no file may have.
 void take_as_file(Value& value, const Origin& place, Problems& problems) {
   const auto check = [&](const std::string& text) {
     if (find_invalid_utf8(text) != std::string::npos)
@@ -65,7 +73,7 @@ void take_as_file(Value& value, const Origin& place, Problems& problems) {
 /// parameters.
 class Resolver {
  public:
-  /// problems: of reading `root`.
+  /// problems: those of reading `root`.
   Resolver(Value root, Problems problems, const std::vector<std::string>& words,
            const Registry& known, RecipeUse use)
       : use_(std::move(use)),
@@ -132,8 +140,8 @@ class Resolver {
     return choice.key.starts_with(evaluators_key) && choice.key.ends_with(".dataset");
   }
 
-  /// Those of the file, those whose dataset is given on the command line, and of these the ones
-  /// that --evaluators names.
+  /// Collects the sets of the file and the sets whose dataset is given on the command line.
+  /// --evaluators selects among them.
   void read_evaluators() {
     if (const Value* written = root_.find(evaluators_key); written && !written->none()) {
       if (written->kind != Value::Kind::map)
@@ -159,7 +167,7 @@ class Resolver {
     }
     if (Value* written = root_.find(evaluators_key);
         written && written->none() && !evaluators_.empty())
-      *written = Value::map(written->origin);  // overrides of their keys have a place in it
+      *written = Value::map(written->origin);  // overrides of the sets' keys are put into it
     for (const Override& given : overrides_)
       if (given.key == evaluators_key && first_time(given, evaluators_key)) keep_evaluators(given);
     for (auto& evaluator : evaluators_) {
@@ -191,10 +199,10 @@ class Resolver {
         problem(given.origin, evaluators_key,
                 "there is no set '" + word + "'" + suggestion(word, known) +
                     "; a new one is given as --evaluators." + word + ".dataset NAME");
-    for (size_t i = 0; i < given.words.size(); ++i)
-      if (std::find(given.words.begin(), given.words.begin() + static_cast<std::ptrdiff_t>(i),
-                    given.words[i]) != given.words.begin() + static_cast<std::ptrdiff_t>(i))
-        problem(given.origin, evaluators_key, "'" + given.words[i] + "' is there twice");
+    std::set<std::string> before;
+    for (const auto& word : given.words)
+      if (!before.insert(word).second)
+        problem(given.origin, evaluators_key, "'" + word + "' is there twice");
     std::erase_if(evaluators_, [&](const auto& evaluator) {
       return none || std::ranges::find(given.words, evaluator.name) == given.words.end();
     });
@@ -216,11 +224,11 @@ class Resolver {
       for (const Value& item : value->items) read_item(choice, item);
     }
     if (!choice.several && choice.picks.size() > 1) {
-      std::string names;
-      for (const Pick& pick : choice.picks) names += (names.empty() ? "" : ", ") + pick.name;
+      std::vector<std::string> names;
+      for (const Pick& pick : choice.picks) names.push_back(pick.name);
       problem(value->origin, choice.key,
-              "must be one " + choice.catalog->kind() + ", not " +
-                  std::to_string(choice.picks.size()) + " (" + names + ")");
+              "must be one " + choice.catalog->kind() + ", not " + std::to_string(names.size()) +
+                  " (" + joined(names) + ")");
       choice.faulty = true;
     }
   }
@@ -248,7 +256,7 @@ class Resolver {
     if (!choice.catalog->contains(name)) {
       problem(place, choice.key, unknown_name(choice, name));
       choice.faulty = true;
-    } else if (std::ranges::find(choice.picks, name, &Pick::name) != choice.picks.end()) {
+    } else if (choice.has(name)) {
       problem(place, choice.key, "'" + name + "' is named twice");
       choice.faulty = true;
     } else {
@@ -288,7 +296,7 @@ class Resolver {
     for (const std::string& name : given.words) {
       const auto old = std::ranges::find(before, name, &Pick::name);
       Value params = Value::map(given.origin);
-      const bool first = std::ranges::find(choice.picks, name, &Pick::name) == choice.picks.end();
+      const bool first = !choice.has(name);
       if (old != before.end() && first) params = std::move(old->params);
       if (!first) params.origin = given.origin;
       if (!choice.several && old == before.end() && !before.empty())
@@ -297,8 +305,8 @@ class Resolver {
     }
   }
 
-  /// What the recipe leaves to the data and weights (`auto`) it leaves to them for another
-  /// component too.
+  /// Keys that are `auto` for the recipe's component stay `auto` for the component that replaces
+  /// it.
   static void leave_open(const Choice& choice, const std::string& name, const Pick& before,
                          Value& params) {
     if (!choice.catalog->contains(name) || before.params.kind != Value::Kind::map) return;
@@ -310,7 +318,7 @@ class Resolver {
         params.set(key, value, origin);
   }
 
-  /// What Composer trains with when a recipe names none.
+  /// Adds MosaicML Composer's default if the recipe names no optimizer.
   void default_optimizer() {
     Choice& choice = choice_of(ChoiceKey::optimizer);
     if (!choice.picks.empty() || choice.faulty || !choice.catalog->contains("decoupled_sgdw"))
@@ -320,7 +328,7 @@ class Resolver {
     add_pick(choice, "decoupled_sgdw", std::move(params));
   }
 
-  /// What a run leaves where neither the recipe nor the command line says.
+  /// Adds the default loggers if neither the recipe nor the command line names loggers.
   void default_loggers() {
     Choice& choice = choice_of(ChoiceKey::loggers);
     if (root_.find(choice.key) != nullptr || given_.contains(choice.key)) return;
@@ -353,7 +361,7 @@ class Resolver {
     }
   }
 
-  /// Of a list of maps.
+  /// The keys of each map in a list of maps: "{pattern, lr_scale}"; else empty.
   static std::string item_keys(const Field& field) {
     constexpr std::string_view list = "list of ";
     return field.type.starts_with(std::string(list) + "{") ? field.type.substr(list.size()) : "";
@@ -384,7 +392,7 @@ class Resolver {
     if (first_time(given, meant[0]->path)) apply(given, *meant[0], problems_);
   }
 
-  /// Why no key of this recipe is called as in `given`.
+  /// Why the recipe has no key of the name in `given`.
   std::string why_unknown(const Override& given) {
     const std::string& word = given.key;
     const size_t dot = word.find('.');
@@ -392,7 +400,7 @@ class Resolver {
     if (choice && dot != std::string::npos) {
       const size_t end = word.find('.', dot + 1);
       const std::string name = word.substr(dot + 1, end == std::string::npos ? end : end - dot - 1);
-      if (std::ranges::find(choice->picks, name, &Pick::name) == choice->picks.end())
+      if (!choice->has(name))
         return choice->catalog->contains(name) ? how_to_select(*choice, name)
                                                : unknown_name(*choice, name);
     }
@@ -439,13 +447,13 @@ class Resolver {
            "; select it with '" + command + " " + name + "'";
   }
 
-  /// Whether `word` is a component, or a key of some, that is registered but not selected; empty if
-  /// not.
+  /// How to select the registered component that `word` names, or that has a key of this name;
+  /// empty if there is none.
   std::string not_selected(const std::string& word) const {
     for (const Choice& choice : choices_) {
       std::vector<std::string> takers;
       for (const std::string& name : choice.catalog->names()) {
-        if (std::ranges::find(choice.picks, name, &Pick::name) != choice.picks.end()) continue;
+        if (choice.has(name)) continue;
         const auto component = choice.catalog->find(name);
         const auto fields = describe(component->fields());
         const auto takes = [&](const FieldDoc& field) {
@@ -460,7 +468,7 @@ class Resolver {
     return {};
   }
 
-  /// Notes a key that is `auto`, and gives it a value for now.
+  /// Notes a key that is `auto`, and sets its stand-in value.
   void stand_in(const RecipeKey& key) {
     const auto* const automatic = find_automatic(key.path);
     Value* map = key.map;
@@ -484,19 +492,11 @@ class Resolver {
 
   void read_options() {
     FieldSet all = option_fields_;
-    for (const std::string& key : choice_keys_) {
-      Field choice;
-      choice.name = key;
-      choice.read = [](const Value&, const std::string&, Problems&) {};
-      all.fields.push_back(std::move(choice));
-    }
+    for (const std::string& key : choice_keys_) all.fields.push_back(known_key(key));
     read_fields(root_, all, "", problems_);
     for (size_t i = 0; i < evaluators_.size(); ++i) {
       FieldSet set = evaluator_fields_[i];
-      Field dataset;
-      dataset.name = "dataset";
-      dataset.read = [](const Value&, const std::string&, Problems&) {};
-      set.fields.push_back(std::move(dataset));
+      set.fields.push_back(known_key("dataset"));
       const auto path = path_of_set(evaluators_[i].name);
       const Value* written = find_path(root_, path);
       read_fields(written ? *written : Value::map(whole_), set, path, problems_);
@@ -530,8 +530,8 @@ class Resolver {
                   (main ? " needs it" : " need it"));
   }
 
-  /// Where another set than val_dataset is to have the best checkpoint, it is there. Where nothing
-  /// is trained there is no best checkpoint, and sets may be left out.
+  /// Checks that save_best's metric is one of an existing set. Without training there is no best
+  /// checkpoint, and sets may be left out.
   void check_best_set() {
     if (use_.evaluation) return;
     const std::string& metric = recipe_.options.save_best;
@@ -559,7 +559,7 @@ class Resolver {
               "train_dataset");
   }
 
-  /// Makes val_dataset the set of train_dataset with the same parameters, for evaluation.
+  /// Makes val_dataset a copy of train_dataset's set, for evaluation.
   void split_train_dataset() {
     const Choice& training = choice_of(ChoiceKey::train_dataset);
     auto component = training.catalog->find(recipe_.train_dataset->name());

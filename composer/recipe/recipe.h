@@ -11,7 +11,7 @@
 
 namespace composer {
 
-/// A further set that is evaluated on.
+/// A further evaluation set.
 struct NamedEvaluation {
   std::string name;
   std::shared_ptr<ComponentOf<Dataset>> dataset;
@@ -36,7 +36,7 @@ struct Recipe {
   std::vector<NamedEvaluation> evaluators{};  ///< beside val_dataset
 };
 
-/// Of the recipe's algorithms, in their order.
+/// The names of the recipe's algorithms, in their order.
 std::vector<std::string> algorithm_names(const Recipe& recipe);
 
 /// The text of a recipe and the name that messages give it.
@@ -45,11 +45,12 @@ struct RecipeFile {
   std::string text;
 };
 
-/// The command that a recipe is resolved for.
+/// How the command uses the recipe.
 struct RecipeUse {
-  /// Nothing is trained: an ending that fits train_dataset and val_dataset means val_dataset's key.
+  /// Nothing is trained: a key's ending that fits train_dataset and val_dataset means val_dataset's
+  /// key.
   bool evaluation = false;
-  std::vector<std::string> options;  ///< the command's own ("top_k"), which a word may have meant
+  std::vector<std::string> options;  ///< the command's own options ("top_k"), for suggestions
 };
 
 /// Default < recipe < overrides, the words of a command line:
@@ -57,33 +58,31 @@ struct RecipeUse {
 ///   words for a list;
 ///   --algorithms a b replaces the list and keeps the parameters of names in both; --optimizer name
 ///   likewise; a bare option is true; `none` is an empty list or no value.
-/// Throws UserError with everything that is wrong, one line each, in the order of their places.
-/// Loads nothing. A relative folder of data in the file that is not in the working directory may be
-/// beside the file.
+/// UserError lists all problems, one line each, in the order of their positions. Loads nothing. A
+/// relative data folder that is not in the working directory may be beside the file.
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides = {},
                const Registry& known = registry(), RecipeUse use = {});
 
-/// Resolves a tree() with other values (composer/recipe/dump.h). Problems name no line, as no file
-/// has these values.
+/// Resolves a tree(), perhaps with changed values. Problems name no line, as the values come from
+/// no file.
 Recipe resolve(Value tree, const Registry& known = registry(), RecipeUse use = {});
 
-/// The recipe as YAML that resolves to the same, but that *** stands for secrets of addresses
-/// (base/url_secrets.h). Every key is there but an empty run_name and empty
-/// evaluators.
+/// The recipe as YAML that resolves to the same recipe, with *** for secrets in addresses
+/// (base/url_secrets.h). It has every key but an empty run_name and empty evaluators.
 std::string dump(const Recipe& recipe);
 
-/// A recipe that was made in C++, checked as a file's is; addresses keep their secrets. Throws
-/// UserError as resolve().
+/// A recipe made in C++, checked like a file's. Addresses keep their secrets. UserError as
+/// resolve().
 Recipe checked(const Recipe& recipe, const Registry& known = registry());
 
-/// Of addresses, in a dump: as *** or as they are.
+/// Secrets of addresses in a dump: *** or plain.
 enum class Secrets { hidden, kept };
 
-/// The same as dump() for use from any folder: data and a load_path that are there have absolute
-/// paths.
+/// A dump() that is valid in any working directory: existing data and an existing load_path have
+/// absolute paths.
 std::string dump_with_absolute_paths(const Recipe& recipe, Secrets secrets = Secrets::hidden);
 
-/// The split of a recipe that was dumped; none for an older one.
+/// The split in a dumped recipe; the default in a dump without the key.
 SplitOptions split_of(const std::string& dumped);
 
 /// `text` is a path, or the name of a recipe that is part of the program: resnet50,
@@ -100,5 +99,32 @@ struct RecipeDoc {
   std::string name, doc;
 };
 std::vector<RecipeDoc> list_recipes();
+
+/// Calls f(ChoiceKey, the chosen component or components) for every choice of the recipe.
+template <class SomeRecipe, class F>
+void for_each_choice(SomeRecipe& recipe, F f) {
+#define X(key, kind, several, alters) f(ChoiceKey::key, recipe.key);
+  COMPOSER_CHOICES(X)
+#undef X
+}
+
+/// The recipe as a value with every key, which resolve() takes. The val_dataset of a split is left
+/// out.
+Value tree(const Recipe& recipe);
+
+/// `dumped` with the load_... keys of `begun`. Unchanged if either is empty.
+std::string with_start_of(const std::string& dumped, const std::string& begun);
+
+/// The changes between two resolved recipes (YAML), one line for each key whose value differs and
+/// may change the weights: "optimizer.sgd.lr: the checkpoint's was 0.1, this run's is 0.01",
+/// "algorithms.ema: the checkpoint's run did not have it". Empty if either is no recipe. Seed,
+/// grad_accum and device are left out: a checkpoint stores them by itself.
+std::vector<std::string> recipe_changes(const std::string& checkpoints, const std::string& runs);
+
+/// The name of a resolved recipe's optimizer; empty if there is none.
+std::string optimizer_of(const std::string& recipe);
+
+/// The recipe_changes() below the key `model`.
+std::vector<std::string> model_changes(const std::string& checkpoints, const std::string& runs);
 
 }  // namespace composer

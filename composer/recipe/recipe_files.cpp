@@ -32,7 +32,7 @@ RecipeFile read_file(const std::string& path) {
   return {path, std::move(text)};
 }
 
-/// What a user may write before and after a recipe's name, taken off.
+/// The recipe's name without the prefixes and endings that a user may write.
 std::string_view bare_name(std::string_view text) {
   for (const std::string_view prefix : {"./", "composer/", "yamls/"})
     if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
@@ -46,7 +46,7 @@ bool looks_like_path(std::string_view text) {
          text.ends_with(".yml");
 }
 
-/// Whether `name` is the path, or what follows one of its slashes.
+/// Whether `name` is the path, or an ending of it after a slash.
 bool ends_in(std::string_view path, std::string_view name) {
   if (!path.ends_with(name)) return false;
   path.remove_suffix(name.size());

@@ -1,7 +1,5 @@
 #include "composer/recipe/registry.h"
 
-#include <stdexcept>
-
 namespace composer {
 
 std::vector<std::string> CatalogBase::names() const {

@@ -32,14 +32,14 @@ class Component {
   virtual ~Component() = default;
 
   const std::string& name() const { return name_; }
-  /// Bound to this object's parameters: reading into them changes what build() makes.
+  /// The fields of this object's parameters: reading into them changes what build() makes.
   virtual FieldSet fields() = 0;
-  /// The events whose functions it overrides, for an algorithm or a callback.
+  /// The events whose functions an algorithm or a callback overrides.
   virtual EventSet subscriptions() const { return {}; }
-  /// Of an algorithm.
+  /// The declaration of an algorithm.
   virtual Compatibility compatibility() const { return {}; }
-  /// What an algorithm that keeps an average of the weights puts before the model's names in its
-  /// state dict, declared as `static constexpr const char* average_prefix`; "": it keeps none.
+  /// The prefix of averaged weights in an algorithm's state dict, declared as `static constexpr
+  /// const char* average_prefix`; "": the algorithm keeps no average.
   virtual std::string average_prefix() const { return ""; }
 
  protected:
@@ -127,12 +127,12 @@ class CatalogBase {
   std::vector<std::string> names() const;  ///< sorted
   bool contains(std::string_view name) const { return docs_.contains(name); }
   const std::string& doc(std::string_view name) const;
-  /// A fresh component with default parameters. std::logic_error when there is none of that name.
+  /// A new component with default parameters. std::logic_error if the name is unknown.
   virtual std::shared_ptr<Component> find(const std::string& name) const = 0;
 
  protected:
   void note(const std::string& name,
-            std::string doc);  ///< std::logic_error for a name that is taken
+            std::string doc);  ///< std::logic_error if the name is taken
 
  private:
   std::string kind_, plural_;
@@ -156,8 +156,8 @@ class Catalog final : public CatalogBase {
     return makers_.at(name)();
   }
 
-  /// The same with parameters given in C++, for a Recipe that no file describes. std::logic_error
-  /// when T is not the class of that name.
+  /// A component with parameters given in C++, for a Recipe made in C++. std::logic_error if T is
+  /// not the registered class of that name.
   template <class T>
   std::shared_ptr<ComponentOf<Base>> make(const std::string& name,
                                           typename ParamsOf<T>::type params) const {
@@ -178,7 +178,7 @@ struct Registry {
   COMPOSER_KINDS(X)
 #undef X
 
-  /// All of them, in the order of COMPOSER_KINDS.
+  /// All catalogs, in the order of COMPOSER_KINDS.
   std::vector<const CatalogBase*> catalogs() const;
 };
 

@@ -9,7 +9,6 @@
 #include "base/params/json.h"
 #include "base/params/rule_text.h"
 #include "composer/recipe/automatic.h"
-#include "composer/recipe/evaluators.h"
 #include "composer/recipe/options.h"
 
 namespace composer {
@@ -17,13 +16,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Whole numbers without a dot.
+/// Whole numbers are written without a dot.
 Json number_json(double number) {
   if (number == std::floor(number) && std::abs(number) < 1e15) return std::llround(number);
   return number;
 }
 
-/// What YAML reads `word` as: `true` and 7 may stand in a recipe without quotes.
+/// The value that YAML reads from `word`: `true` and 7 need no quotes in a recipe.
 Json word_json(const std::string& word) { return json_of(Value::scalar(word)); }
 
 Json words_schema(const std::vector<std::string>& words) {
@@ -35,7 +34,7 @@ Json words_schema(const std::vector<std::string>& words) {
   return {{"enum", all}};
 }
 
-/// The bounds of `rules` in `schema`, and the numbers they allow all the same beside it.
+/// `schema` with the bounds of `rules`, or a number that they except.
 Json with_bounds(Json schema, const Rules& rules) {
   auto exceptions = Json::array();
   for (const Rule& rule : rules) {
@@ -64,7 +63,7 @@ Json time_schema(const Rules& rules) {
   return schema;
 }
 
-/// keys: of a map of single values, as in "{pattern, lr_scale}".
+/// keys: those of a map of scalars, as in "{pattern, lr_scale}".
 Json map_schema(std::string_view keys) {
   Json properties = Json::object();
   keys = keys.substr(1, keys.size() - 2);
@@ -108,7 +107,7 @@ Json type_schema(std::string_view type, const Rules& rules) {
   return text_schema(rules);
 }
 
-/// path: of the map, with * for a component.
+/// path: the map's path, with * for a component.
 Json fields_schema(const FieldSet& set, std::string doc, const std::string& path);
 
 Json field_schema(const Field& field, const std::string& path) {
@@ -124,7 +123,7 @@ Json field_schema(const Field& field, const std::string& path) {
   return schema;
 }
 
-/// A map of the fields; nothing stands for an empty one.
+/// The schema of a map of the fields; null stands for an empty map.
 Json fields_schema(const FieldSet& set, std::string doc, const std::string& path) {
   Json schema{{"description", std::move(doc)},
               {"type", {"object", "null"}},
@@ -145,7 +144,7 @@ bool needed(ChoiceKey key) {
 
 Json reference_to(const CatalogBase& catalog) { return {{"$ref", "#/$defs/" + catalog.plural()}}; }
 
-/// Components by name with their parameters. key: that chooses one.
+/// The schema of components by name with their parameters. key: the key that chooses one.
 Json catalog_schema(const CatalogBase& catalog, const std::string& key) {
   Json schema{{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
   for (const auto& name : catalog.names())
@@ -154,8 +153,8 @@ Json catalog_schema(const CatalogBase& catalog, const std::string& key) {
   return schema;
 }
 
-/// What may stand under a key that chooses components: names, names with parameters, or both in a
-/// list, and nothing unless it is required.
+/// The schema of a key that chooses components: names, names with parameters, or a list of both. It
+/// may be empty unless it is required.
 Json choice_schema(const ChoiceFacts& choice, bool required, const CatalogBase& catalog) {
   Json map = reference_to(catalog), item = reference_to(catalog);
   item["minProperties"] = item["maxProperties"] = 1;
@@ -169,7 +168,7 @@ Json choice_schema(const ChoiceFacts& choice, bool required, const CatalogBase& 
           {"anyOf", {Json{{"enum", words}}, map, items}}};
 }
 
-/// Sets by name.
+/// The schema of evaluation sets by name.
 Json evaluators_schema(const CatalogBase& datasets) {
   EvaluatorOptions options;
   Json set = fields_schema(collect(options), "a set that is evaluated on",

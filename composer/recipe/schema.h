@@ -7,11 +7,11 @@
 
 namespace composer {
 
-/// Of the recipes that name components of `known`: a schema of draft 2020-12
+/// The schema of recipes with components of `known`, in draft 2020-12
 /// (https://json-schema.org/draft/2020-12/json-schema-core) with the keys, their types, ranges,
-/// words, defaults and documentation. What it refuses in a file is refused by resolve(), where no
-/// override on the command line mends it; but booleans are `true` and `false` alone. What several
-/// keys must fulfil together is left to resolve().
+/// words, defaults and documentation. Whatever it refuses, resolve() refuses too unless an override
+/// on the command line corrects it; only booleans in other words than `true` and `false` are an
+/// exception. Rules about several keys are left to resolve().
 nlohmann::ordered_json recipe_schema(const Registry& known = registry());
 
 }  // namespace composer

@@ -12,10 +12,10 @@
 #include "base/remote/fetched.h"
 #include "base/text.h"
 #include "composer/callbacks/callbacks.h"
-#include "composer/callbacks/image_monitor.h"
-#include "composer/checkpoint/provenance.h"
+#include "composer/callbacks/monitors.h"
+#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
-#include "composer/recipe/evaluators.h"
+#include "composer/recipe/options.h"
 #include "composer/run/automatic_values.h"
 #include "composer/run/image_fit.h"
 #include "composer/run/rank_threads.h"
@@ -43,15 +43,15 @@ std::vector<std::shared_ptr<T>> build_all(
   return built;
 }
 
-/// A set, its open data, and the names of its classes.
+/// A data set, its loader, and the names of its classes.
 struct OpenSet {
   std::shared_ptr<Dataset> dataset;
   std::shared_ptr<Loader> loader;
   std::vector<std::string> class_names;
 };
 
-/// Whether the network's outputs are for what the data have as targets. path: of the set in the
-/// recipe. training: whether outputs without a class are told of.
+/// UserError if the model's outputs do not fit the data's targets. path: the set's path in the
+/// recipe. training: warns of outputs without a class.
 void check_targets(const std::string& path, const Dataset& dataset, const Recipe& recipe,
                    const Model& model, bool training) {
   const auto outputs = std::to_string(model.num_classes()),
@@ -91,20 +91,20 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
               outputs + " outputs, of which the others are never right" + setting);
 }
 
-/// A set and what it is for, not yet open.
+/// A data set to be opened, and its use.
 struct SetToOpen {
-  std::string path;  ///< in the recipe, for messages
+  std::string path;  ///< the set's path in the recipe, for messages
   std::shared_ptr<Dataset> dataset;
-  std::shared_ptr<Dataset> described;  ///< which knows targets and classes; may be `dataset`
+  std::shared_ptr<Dataset> described;  ///< the set that knows targets and classes; may be `dataset`
   LoaderOptions options;
   bool training = false;
-  /// Of the set, where they are known already.
+  /// Class names of the set, if they are known already.
   std::vector<std::string> class_names{};
-  /// That the network was trained on; empty where that is not known.
+  /// Class names that the network was trained on; empty if not known.
   std::vector<std::string> trained{};
 };
 
-/// `step`, whose errors name `path`.
+/// Calls `step`; its UserErrors name `path`.
 auto in_place(const std::string& path, const auto& step) {
   try {
     return step();
@@ -124,7 +124,7 @@ void warn_of_alike_classes(const std::string& path, const std::vector<std::strin
               joined(alike, "; ") + "; are they meant to be one?");
 }
 
-/// Names of the classes that the set's labels will mean.
+/// Names of the classes for the set's labels.
 std::vector<std::string> classes_of(const SetToOpen& set) {
   auto names = set.class_names.empty() ? set.described->class_names() : set.class_names;
   const bool by_name = !names.empty() && set.dataset->finds_classes_by_name();
@@ -153,12 +153,12 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const SetToOpen& s
   });
 }
 
-/// Whether the set that is trained or evaluated on is of train_dataset's files.
+/// Whether the set that is trained or evaluated on reads train_dataset's files.
 bool is_of_train_dataset(const Recipe& recipe, bool training) {
   return training || recipe.options.split.val > 0;
 }
 
-/// In the recipe: of the set that is trained or evaluated on.
+/// The recipe's path of the set that is trained or evaluated on.
 std::string path_of_set(const Recipe& recipe, bool training) {
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   return path_of(
@@ -166,14 +166,14 @@ std::string path_of_set(const Recipe& recipe, bool training) {
       component->name());
 }
 
-/// Of the component: a key's text; empty where it does not have it.
+/// The text of the component's value for `key`; empty if it has no such key.
 std::string text_of(const std::shared_ptr<ComponentOf<Dataset>>& set, const std::string& key) {
   const auto params = write_fields(set->fields());
   const auto* const value = params.find(key);
   return value == nullptr ? "" : value->text;
 }
 
-/// A split is made of what lies in train/.
+/// Warns that a split divides train/ and does not read val/.
 void warn_of_val_not_read(const Recipe& recipe) {
   if (recipe.options.split.val <= 0 || text_of(recipe.train_dataset, "use_ffcv") == "true") return;
   const std::filesystem::path folder = text_of(recipe.train_dataset, "datadir");
@@ -184,7 +184,7 @@ void warn_of_val_not_read(const Recipe& recipe) {
               "' has val/, which is not read: a part of train/ is evaluated on");
 }
 
-/// What a network has learnt of images of one size it need not know of those of another.
+/// Warns if evaluated images have a much different size than those of the training.
 void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
   constexpr double much = 1.8;
   if (!recipe.train_dataset || text_of(recipe.val_dataset, "crop_size").empty()) return;
@@ -198,7 +198,7 @@ void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
             " meant?");
 }
 
-/// class_names, trained: as of SetToOpen.
+/// class_names, trained: as in SetToOpen.
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
              std::vector<std::string> class_names = {}, std::vector<std::string> trained = {}) {
   const auto path = path_of_set(recipe, training);
@@ -234,7 +234,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluat
                .trained = trained});
 }
 
-/// Those of `names` that are not among `others`.
+/// The `names` that are not among `others`.
 std::vector<std::string> without(std::vector<std::string> names,
                                  const std::vector<std::string>& others) {
   std::erase_if(names,
@@ -242,9 +242,8 @@ std::vector<std::string> without(std::vector<std::string> names,
   return names;
 }
 
-/// Labels are places in the list of classes: UserError where the two sets name other classes.
-void check_same_classes(const std::string& path, const Recipe&,
-                        const std::vector<std::string>& trained,
+/// Labels are indices into the list of classes: UserError if the two sets name different classes.
+void check_same_classes(const std::string& path, const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {
   if (trained.empty() || evaluated.empty() || trained == evaluated) return;
   std::vector<std::string> differences;
@@ -263,8 +262,8 @@ void check_same_classes(const std::string& path, const Recipe&,
                   "of which folders, and lists of names, may lack some for an evaluation");
 }
 
-/// Outputs are places in the list of targets: UserError where one that both sets have stands at
-/// another place. Other sources may have other names for the same.
+/// Outputs are indices into the list of targets: UserError if a target of both sets has two
+/// indices. Other names only cause a warning: they may denote the same targets.
 void check_same_targets(const std::string& path, const Recipe& recipe,
                         const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {
@@ -282,7 +281,17 @@ void check_same_targets(const std::string& path, const Recipe& recipe,
   log::warn(sides + ": they are taken to mean the same, in this order");
 }
 
-/// Tells of an evaluation on the samples that are trained on. path: of the evaluation's set.
+/// Calls check_same_targets() or check_same_classes(), by the model's kind of targets.
+void check_same_outputs(const std::string& path, const Recipe& recipe, const Model& model,
+                        const std::vector<std::string>& trained,
+                        const std::vector<std::string>& evaluated) {
+  if (model.objective().takes_values())
+    check_same_targets(path, recipe, trained, evaluated);
+  else
+    check_same_classes(path, trained, evaluated);
+}
+
+/// Warns of an evaluation on training samples. path: the evaluation set's path in the recipe.
 void warn_of_same_samples(const std::string& path, const DataLocation& trained,
                           const DataLocation& evaluated) {
   std::error_code error;
@@ -297,7 +306,7 @@ void warn_of_same_samples(const std::string& path, const DataLocation& trained,
             "with use_ffcv, of another ffcv_dest");
 }
 
-/// Gathers what is wrong, so that the user hears of everything at once.
+/// Collects problems, so that the user gets all of them at once.
 class Complaints {
  public:
   void add(const std::string& problem) { lines_.push_back(problem); }
@@ -317,24 +326,23 @@ class Complaints {
   std::vector<std::string> lines_;
 };
 
-/// Adds the recipe's further sets to `parts`. trained: as of SetToOpen. training: whether sets with
-/// other classes are refused here.
+/// Adds the recipe's further evaluation sets to `parts`. trained: as in SetToOpen. training: sets
+/// with other classes are refused.
 void open_evaluators(const Recipe& recipe, TrainerParts& parts,
                      const std::vector<std::string>& trained, bool training,
                      Complaints& complaints) {
   for (const auto& evaluator : recipe.evaluators)
     complaints.collect([&] {
       auto set = open(recipe, parts, evaluator, trained);
-      const bool values = parts.model->objective().takes_values();
-      const auto check = values ? &check_same_targets : &check_same_classes;
-      if (training) check(path_of(evaluator), recipe, trained, set.class_names);
+      if (training)
+        check_same_outputs(path_of(evaluator), recipe, *parts.model, trained, set.class_names);
       parts.evaluators.push_back({evaluator.name, std::move(set.loader),
                                   evaluator.options.eval_interval, std::move(set.class_names)});
     });
 }
 
-/// What all ranks must have the same of: the device's type and the recipe. Paths may differ between
-/// machines.
+/// The settings that must be equal on all ranks: the device's type and the recipe without paths,
+/// which may differ between machines.
 std::vector<std::string> common_settings(const TrainerParts& parts) {
   std::vector<std::string> settings{"device: " + c10::DeviceTypeName(parts.device->type(), true),
                                     "parallelism: " + parts.options.parallelism};
@@ -344,7 +352,15 @@ std::vector<std::string> common_settings(const TrainerParts& parts) {
   return settings;
 }
 
-/// UserError where a rank was started with other settings than the first one.
+/// UserError naming the first rank with a problem, on all ranks.
+void refuse_rank(const Ranks& ranks, const std::string& problem) {
+  const auto problems = ranks.gather(problem);
+  for (size_t rank = 0; rank < problems.size(); ++rank)
+    if (!problems[rank].empty())
+      throw UserError("rank " + std::to_string(rank) + " " + problems[rank]);
+}
+
+/// UserError if a rank was started with other settings than the first rank.
 void check_same_settings(const TrainerParts& parts) {
   const auto own = common_settings(parts);
   std::istringstream first(parts.ranks.broadcast(joined(own, "\n")));
@@ -356,14 +372,11 @@ void check_same_settings(const TrainerParts& parts) {
           "'" + (lines < own.size() ? own[lines] : "nothing") + "' where rank 0 has '" + line + "'";
   if (difference.empty() && lines < own.size())
     difference = "'" + own[lines] + "' where rank 0 has nothing";
-  const auto differences = parts.ranks.gather(difference);
-  for (size_t rank = 0; rank < differences.size(); ++rank)
-    if (!differences[rank].empty())
-      throw UserError("rank " + std::to_string(rank) +
-                      " was started with other settings: " + differences[rank]);
+  refuse_rank(parts.ranks,
+              difference.empty() ? "" : "was started with other settings: " + difference);
 }
 
-/// UserError where a rank has found other objects of a store than the first one.
+/// UserError if a rank found other versions of a store's objects than the first rank.
 void check_same_data(const Ranks& ranks) {
   const auto own = versions_in_use();
   std::string text;
@@ -373,15 +386,14 @@ void check_same_data(const Ranks& ranks) {
   for (std::string name, version; std::getline(first, name) && std::getline(first, version);)
     if (const auto found = own.find(name); found != own.end() && found->second != version)
       others.push_back(name);
-  const auto found = ranks.gather(first_few(std::move(others)));
-  for (size_t rank = 0; rank < found.size(); ++rank)
-    if (!found[rank].empty())
-      throw UserError("rank " + std::to_string(rank) + " finds another version of " + found[rank] +
-                      " than rank 0: it changed while the job started; start it again once it "
-                      "stays as it is");
+  refuse_rank(ranks, others.empty()
+                         ? ""
+                         : "finds another version of " + first_few(others) +
+                               " than rank 0: it changed while the job started; start it again "
+                               "once it stays as it is");
 }
 
-/// How the ranks that there are cannot divide images. One process alone evaluates whole ones.
+/// UserError if the ranks cannot divide images. A single process evaluates whole images.
 void check_division_of_images(const TrainerOptions& options, const RankEnvironment& environment,
                               bool training) {
   const int64_t ranks = environment.size;
@@ -391,34 +403,7 @@ void check_division_of_images(const TrainerOptions& options, const RankEnvironme
   check_bad_samples(options);
 }
 
-}  // namespace
-
-void check_bad_samples(const TrainerOptions& options) {
-  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != OnBadSample::error)
-    throw UserError(
-        "dataloader.on_bad_sample: " + on_bad_sample_word(options.dataloader.on_bad_sample) +
-        " cannot be with spatial_ranks: each rank reads images by itself, and those "
-        "that have rows of the same ones could leave out different ones; give error "
-        "(composer data verify finds the samples), or spatial_ranks: 1");
-}
-
-void join(TrainerParts& parts) {
-  const auto& place = parts.context.environment;
-  if (!parts.device) parts.device = resolve_device(parts.options.device, environment);
-  set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
-  parts.ranks = join_ranks(environment, *parts.device, parts.options.dist_timeout);
-  if (parts.ranks.alone()) return;
-  check_same_settings(parts);
-  check_same_data(parts.ranks);
-  parts.ranks = parts.ranks.divided_by_rows(parts.options.spatial_ranks);
-  if (parts.options.run_name.empty())
-    parts.options.run_name =
-        parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
-}
-
-namespace {
-
-/// A callback that every run from a recipe has, named or not.
+/// Adds a callback of every recipe's run, unless the recipe names it.
 template <class T>
 void add_unless_named(const std::string& name, TrainerParts& parts) {
   if (std::ranges::find(parts.callbacks, name, &Member<Callback>::name) == parts.callbacks.end())
@@ -449,6 +434,29 @@ void warn_of_profiler_without_effect(const ProfilerOptions& profiler) {
 }
 
 }  // namespace
+
+void check_bad_samples(const TrainerOptions& options) {
+  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != OnBadSample::error)
+    throw UserError(
+        "dataloader.on_bad_sample: " + on_bad_sample_word(options.dataloader.on_bad_sample) +
+        " cannot be with spatial_ranks: each rank reads images by itself, and those "
+        "that have rows of the same ones could leave out different ones; give error "
+        "(composer data verify finds the samples), or spatial_ranks: 1");
+}
+
+void join(TrainerParts& parts) {
+  const auto& environment = parts.context.environment;
+  if (!parts.device) parts.device = resolve_device(parts.options.device, environment);
+  set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
+  parts.ranks = join_ranks(environment, *parts.device, parts.options.dist_timeout);
+  if (parts.ranks.alone()) return;
+  check_same_settings(parts);
+  check_same_data(parts.ranks);
+  parts.ranks = parts.ranks.divided_by_rows(parts.options.spatial_ranks);
+  if (parts.options.run_name.empty())
+    parts.options.run_name =
+        parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
+}
 
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
   return build_all(recipe.schedulers);
@@ -541,10 +549,8 @@ TrainerParts assemble_training(const Recipe& given, const RunContext& context) {
     });
   if (trained.loader && evaluated.loader)
     complaints.collect([&] {
-      const bool values = parts.model->objective().takes_values();
-      const auto check = values ? &check_same_targets : &check_same_classes;
       const auto path = path_of(ChoiceKey::val_dataset, recipe.val_dataset->name());
-      check(path, recipe, trained.class_names, evaluated.class_names);
+      check_same_outputs(path, recipe, *parts.model, trained.class_names, evaluated.class_names);
       if (!one_set)
         warn_of_same_samples(path, trained.dataset->location(), evaluated.dataset->location());
     });

@@ -1,4 +1,4 @@
-// From a resolved recipe to the parts of a run.
+// Builds the parts of a run from a resolved recipe.
 #pragma once
 
 #include "composer/recipe/recipe.h"
@@ -7,32 +7,32 @@
 
 namespace composer {
 
-/// Throws UserError where class_weights would put a cross-entropy in the place of the model's own,
-/// other loss.
+/// UserError if class_weights would replace the model's own loss by a cross-entropy.
 void check_class_weights(const TrainerOptions& options, const Model& model);
 
-/// Throws UserError where the model's outputs are not for the targets of the set that is trained or
-/// evaluated on. Reads what the set's files say of them.
+/// UserError if the model's outputs do not fit the targets of the set that is trained or evaluated
+/// on. May read the set's files.
 void check_targets(const Recipe& recipe, const Model& model, bool training);
 
-/// UserError where ranks that have rows of the same images could leave out different samples.
+/// UserError if ranks with rows of the same images could skip different samples.
 void check_bad_samples(const TrainerOptions& options);
 
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe);
 
-/// Model, algorithms and callbacks; no data, no optimizer.
+/// Builds model, algorithms and callbacks; no data and no optimizer.
 TrainerParts assemble_model(const Recipe& recipe, const RunContext& context = read_run_context());
 
-/// Meets the other ranks where this process is one of several: sets the device, where it is not
-/// set, the ranks, and the same run_name on all. UserError where a rank was started with other
-/// settings. The functions below do it for parts made from a recipe.
+/// Joins the other ranks if there are several: sets the device if it is not set, the ranks, and a
+/// common run_name. UserError if a rank was started with other settings. The functions below call
+/// it.
 void join(TrainerParts& parts);
 
-/// What `assemble_model` makes and the data of all evaluations. UserError when the recipe has none.
+/// Builds the parts of assemble_model() and the data of all evaluations. UserError if the recipe
+/// has none.
 TrainerParts assemble_evaluation(const Recipe& recipe,
                                  const RunContext& context = read_run_context());
 
-/// Everything. UserError when data are missing or do not fit the model.
+/// Builds all parts of a training. UserError if data are missing or do not fit the model.
 TrainerParts assemble_training(const Recipe& recipe,
                                const RunContext& context = read_run_context());
 

@@ -17,10 +17,11 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/checkpoint/provenance.h"
+#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
+#include "composer/loop/loader.h"
 #include "composer/recipe/automatic.h"
-#include "composer/recipe/dump.h"
+#include "composer/recipe/recipe.h"
 #include "composer/run/build.h"
 #include "composer/run/data_facts.h"
 #include "composer/run/starting_point.h"
@@ -35,14 +36,14 @@ constexpr double evaluated_share = 0.2;
 constexpr std::array<int64_t, 6> crop_sizes{64, 96, 128, 160, 192, 224};
 constexpr int64_t largest_batch = 32, smallest_batch = 8, fewest_batches = 8;
 constexpr int64_t batches_in_all = 300, fewest_epochs = 10, most_epochs = 50;
-constexpr int64_t longer = 4;  ///< training without weights is so many times as long
-/// What layers learn that tell as many classes apart is of use for other images as it is.
+constexpr int64_t longer = 4;  ///< factor of the duration without weights
+/// With at least this many classes, pretrained layers suit other images without much change.
 constexpr int64_t many_classes = 100;
 
-/// As many outputs are no mistake, if one in so many is used.
+/// Labels above most_outputs are taken for ids, unless one of fewest_used outputs occurs.
 constexpr int64_t most_outputs = 100'000, fewest_used = 10;
 
-/// of_few: with weights that tell few classes apart.
+/// Learning rates. of_few: with weights of few classes.
 struct Rates {
   double with_weights, of_few, without;
 };
@@ -55,24 +56,25 @@ std::optional<Rates> learning_rates(const std::string& optimizer) {
   return std::nullopt;
 }
 
-/// Of load_path, beside the parameters of the model that is to take them.
+/// The weights of load_path, and the parameters of the model that will load them.
 struct GivenWeights {
-  TensorMap parameters, tensors;         ///< by the model's names
-  std::vector<std::string> last_layer;   ///< names of its parameters, norms before it among them
-  std::string classifier;                ///< of its matrix: a number of each class
-  std::vector<std::string> class_names;  ///< that the weights were trained for; may be empty
+  TensorMap parameters, tensors;  ///< tensors by the model's names
+  /// Names of the last layer's parameters, norms before it included.
+  std::vector<std::string> last_layer;
+  std::string classifier;                ///< name of the last layer's matrix, with a row per class
+  std::vector<std::string> class_names;  ///< classes of the weights' training; may be empty
 };
 
 std::string module_of(const std::string& parameter) {
   return parameter.substr(0, parameter.rfind('.'));
 }
 
-/// Whether an evaluation depends on the key.
+/// Whether an evaluation depends on the key's value.
 bool is_evaluated_by(const std::string& key) {
   return key == "split.val" || key.ends_with(".num_classes") || key.ends_with(".crop_size");
 }
 
-/// Whether it follows from load_path.
+/// Whether the key's value follows from load_path.
 bool is_of_weights(const std::string& key) {
   return key.starts_with("optimizer.") || key.starts_with("load_");
 }
@@ -141,8 +143,8 @@ class Resolution {
                    {.evaluation = purpose_ == Purpose::evaluation, .options = {}});
   }
 
-  /// Runs step(). Whether nothing was missing: what was is a problem, but for a plan a choice, and
-  /// ResolvedRecipe::unread where it was named.
+  /// Runs step(); false if it throws UserError. The error is a problem, but in a plan a choice, and
+  /// in ResolvedRecipe::unread if `named`.
   bool try_to(const std::string& place, bool named, const std::function<void()>& step) try {
     step();
     return true;
@@ -156,7 +158,7 @@ class Resolution {
     return false;
   }
 
-  /// What step() finds wrong is told with all else.
+  /// Runs step(), and collects its UserError.
   void gather(const std::function<void()>& step) try { step(); } catch (const UserError& error) {
     problems_.insert(problems_.end(), error.problems().begin(), error.problems().end());
   }
@@ -172,7 +174,7 @@ class Resolution {
     set_path(root_, key, std::move(value));
   }
 
-  /// The data do not tell, in a plan.
+  /// Leaves the key `auto` in a plan, where the data do not determine it.
   void leave(const std::string& key) {
     choices_.push_back(key + ": auto, to be chosen by the data; taken as " +
                        one_line(*find_path(root_, key)) + " here");
@@ -181,14 +183,14 @@ class Resolution {
 
   int64_t number(const std::string& key) { return std::stoll(find_path(root_, key)->text); }
 
-  /// Of train_dataset; empty: the set does not have it.
+  /// The value of a parameter of train_dataset; empty if there is none.
   std::string param(const std::string& name) {
     const auto* const value =
         find_path(root_, "train_dataset." + recipe_.train_dataset->name() + "." + name);
     return value == nullptr ? "" : value->text;
   }
 
-  /// By one of the keys that sets have for it.
+  /// Whether one of the keys for data is set.
   bool data_are_named() {
     return std::ranges::any_of(std::array{"datadir", "file", "shards"},
                                [this](const char* key) { return !param(key).empty(); });
@@ -213,7 +215,7 @@ class Resolution {
     const auto options = loader_options(recipe_.options, context_, true);
     const auto* const telling = dynamic_cast<const TellsFacts*>(dataset.get());
     if (telling != nullptr) facts_ = telling->facts(options);
-    // Noise stands for the published data; what is remote is the user's own.
+    // Synthetic data stand for the published data; remote data are the user's own.
     is_elsewhere_ = telling != nullptr && !facts_ && param("use_synthetic") != "true";
     values_ = dataset->num_values();
     names_ = dataset->class_names();
@@ -240,7 +242,7 @@ class Resolution {
     return all;
   }
 
-  /// Leaves what a split of this share leaves to train on.
+  /// Subtracts the evaluation part of a split from facts_->samples and samples_.
   void take_evaluated(double share) {
     for (auto& [label, samples] : facts_->samples)
       if (samples > 1)
@@ -249,7 +251,7 @@ class Resolution {
     samples_ = samples_of_all();
   }
 
-  /// The data cannot tell what `key` asks; UserError unless this is a plan without data.
+  /// UserError for a key that the data do not determine; leave() in a plan without data.
   void not_told(const std::string& key, const std::string& instead) {
     if (!looked_) return leave(key);
     throw UserError(key + ": auto: the data do not tell" +
@@ -261,7 +263,7 @@ class Resolution {
     return label < std::ssize(names_) ? names_[static_cast<size_t>(label)] : std::to_string(label);
   }
 
-  /// Numbers need not be classes: they may be ids of something else.
+  /// Checks that numeric labels are class indices, not ids.
   void check_labels(const std::string& key) {
     if (!labels_ || *labels_ >= *classes_) return;
     const auto problem = "the labels go up to " + std::to_string(*classes_ - 1) + ", and " +
@@ -315,7 +317,7 @@ class Resolution {
     take_evaluated(evaluated_share);
   }
 
-  /// Folders beside train/: perhaps images to evaluate on, under another name.
+  /// Warns of folders beside train/, which may be images for evaluation under another name.
   void warn_of_unread_parts() {
     const fs::path folder = param("datadir");
     std::error_code problem;
@@ -335,7 +337,7 @@ class Resolution {
                 " beside train/, not read: images to evaluate on belong in val/");
   }
 
-  /// The weights that the run has, whatever was added to its data since.
+  /// Keeps the class weights of the resumed run, even if its data have changed.
   void weigh_as_begun(const Begun& begun) {
     const auto* const value = begun.recipe.find("class_weights");
     if (value != nullptr && value->kind == Value::Kind::list && !value->items.empty())
@@ -358,7 +360,7 @@ class Resolution {
     auto numbers =
         numbers_of(weights, classes, facts_ ? facts_->samples : std::map<int64_t, int64_t>());
     const auto [least, most] = std::ranges::minmax(numbers);
-    // Outputs beyond the classes are never right: any number does.
+    // Outputs beyond the classes are never right, and may have any weight.
     if (const auto* const outputs =
             find_path(root_, "model." + recipe_.model->name() + ".num_classes"))
       numbers.resize(std::max(numbers.size(), static_cast<size_t>(std::stoll(outputs->text))), 1);
@@ -368,7 +370,8 @@ class Resolution {
                        (weights.balanced ? "classes have few or many samples" : "they are named"));
   }
 
-  /// The set that a run evaluated on; where that was a part of its data, it moves with them.
+  /// Keeps the evaluation set of the resumed run. If it was part of the training data, it moves
+  /// with them.
   void evaluate_as_begun(Begun& begun) {
     const auto* const evaluated = begun.recipe.find("val_dataset");
     if (evaluated == nullptr || evaluated->none()) return;
@@ -396,7 +399,7 @@ class Resolution {
     set_path(root_, key, Value::string(datadir));
   }
 
-  /// val_dataset: the set of train_dataset, as the evaluation side of a split would have it.
+  /// Makes val_dataset the set of train_dataset, with the parameters of a split's evaluation part.
   void evaluate_own_part() {
     const auto name = recipe_.train_dataset->name();
     Value params = *find_path(root_, "train_dataset." + name);
@@ -411,7 +414,7 @@ class Resolution {
     fit_own_part(number("train_dataset." + name + ".crop_size"));
   }
 
-  /// Its images are those of training in size.
+  /// Sets the image sizes of the chosen val_dataset to those of training.
   void fit_own_part(int64_t crop) {
     if (own_part_.empty()) return;
     set_path(root_, own_part_ + ".crop_size", Value::scalar(std::to_string(crop)));
@@ -430,7 +433,7 @@ class Resolution {
     return size == nullptr || size->none();
   }
 
-  /// A recipe without a set to evaluate on need not have one.
+  /// Sets eval_batch_size if the recipe has none.
   void set_eval_batch() {
     if (lacks_eval_batch_size())
       set("eval_batch_size", *root_.find("train_batch_size"), "as train_batch_size");
@@ -495,7 +498,7 @@ class Resolution {
            " classes, few for layers that are of use as they are";
   }
 
-  /// without: that nothing is to be said of.
+  /// Sets the value for a run with, or without, pretrained weights; the latter is not logged.
   void set_with_weights(const std::string& key, const std::string& with, Value without) {
     if (!weights_) return set_path(root_, key, std::move(without));
     set(key, Value::scalar(with), start());
@@ -546,7 +549,7 @@ class Resolution {
     check_load_path(path, recipe_.options.remote);
     const auto file = weights_file(fetched(path, recipe_.options.remote));
     const bool weights_only = find_path(root_, "load_weights_only")->text == "true";
-    if (!weights_only && is_checkpoint(file)) return;  // a run goes on
+    if (!weights_only && is_checkpoint(file)) return;  // a run is resumed
     const auto model = build_model(resolved());
     GivenWeights given;
     for (const auto& parameter : model->named_parameters())
@@ -561,7 +564,8 @@ class Resolution {
     given_ = std::move(given);
   }
 
-  /// Where the weights tell few classes apart, how many: their layers have more to learn anew.
+  /// The number of the weights' classes if it is below many_classes: their layers have more to
+  /// learn.
   std::optional<int64_t> few_classes() {
     if (!given_) return {};
     const auto found = given_->tensors.find(given_->classifier);
@@ -575,21 +579,21 @@ class Resolution {
   const Purpose purpose_;
   const Registry& known_;
   const bool weights_;
-  std::vector<std::string> automatic_;  ///< the keys to decide
+  std::vector<std::string> automatic_;  ///< the keys to resolve
   Value root_;
   std::vector<std::string> choices_, undecided_, unread_, problems_;
 
-  bool looked_ = false;  ///< at the data
+  bool looked_ = false;  ///< whether look_at_data() has finished
   std::optional<DataFacts> facts_;
-  bool is_elsewhere_ = false;                 ///< the set could tell more of data here
-  std::optional<int64_t> classes_, samples_;  ///< samples: to train on
-  std::optional<int64_t> labels_;             ///< different ones, where they are numbers
-  int64_t views_ = 1;                         ///< images that are made of each of them
+  bool is_elsewhere_ = false;                 ///< the data are not on this machine
+  std::optional<int64_t> classes_, samples_;  ///< samples_: the number of training samples
+  std::optional<int64_t> labels_;  ///< the number of different labels, if they are numbers
+  int64_t views_ = 1;              ///< images per training sample
   int64_t values_ = 0;
   std::vector<std::string> names_;
-  bool weights_read_ = true;           ///< load_path, where there is one
-  std::optional<GivenWeights> given_;  ///< nothing where a run is gone on with
-  std::string own_part_;  ///< the key of the set that is evaluated on, where it was chosen
+  bool weights_read_ = true;           ///< load_path has been read, if there is one
+  std::optional<GivenWeights> given_;  ///< nothing if a run is resumed
+  std::string own_part_;               ///< the path of a chosen val_dataset; else empty
 };
 
 Begun read_begun(const std::string& text, const std::string& source, bool own) {
@@ -599,8 +603,8 @@ Begun read_begun(const std::string& text, const std::string& source, bool own) {
   return {std::move(*recipe), source, own};
 }
 
-/// Of the run in whose folder there is a checkpoint, else of the checkpoint at load_path that is
-/// gone on with; nothing where there is none.
+/// The recipe of the run to resume: that of a checkpoint in the run's folder, else that of a
+/// checkpoint at load_path. Nothing if no run is resumed.
 std::optional<Begun> begun_recipe(const Recipe& recipe, const RankEnvironment& environment) {
   const auto options = taken_up(recipe.options, environment);
   if (goes_on(options)) {

@@ -1,4 +1,4 @@
-// Values that a recipe leaves to the data and weights of the run: from `auto` to numbers.
+// Resolves the recipe's values that are `auto` by the data and weights of the run.
 #pragma once
 
 #include <string>
@@ -10,48 +10,48 @@
 
 namespace composer {
 
-/// What a recipe is resolved for.
+/// The use of the resolved recipe.
 enum class Purpose {
   training,
-  evaluation,  ///< only what the network and the set that is evaluated on follow from
-  plan  ///< where data or weights are missing, stand-ins stay, and ResolvedRecipe::choices say so
+  evaluation,  ///< resolves only the keys that an evaluation depends on
+  plan         ///< without data or weights, stand-ins stay, and ResolvedRecipe::choices tell so
 };
 
 struct ResolvedRecipe {
-  /// None of its keys is `auto`, and class_weights are numbers, but in a plan.
+  /// Except in a plan, no key is `auto`, and class_weights are numbers.
   Recipe recipe;
-  std::vector<std::string> choices;   ///< "train_batch_size: 8, as an epoch has ...": a line each
-  std::vector<std::string> unread{};  ///< of a plan: why a datadir or load_path could not be read
+  /// One line per choice: "train_batch_size: 8, as an epoch has ...".
+  std::vector<std::string> choices;
+  std::vector<std::string> unread{};  ///< in a plan: why a datadir or load_path could not be read
 };
 
-/// Decides the keys that are `auto` (automatic_keys()), and for training class_weights that are
-/// balanced or by name. Reads which samples train_dataset has, some of their images, and the
-/// weights of load_path. A pure function of these, the recipe and the number of ranks; a recipe
-/// without such keys stays as it is. Throws UserError with all that is wrong: where data or weights
-/// are missing or do not tell, and for classes of too few images.
+/// Resolves the keys that are `auto` (automatic_keys()), and for training class_weights that are
+/// balanced or by name. Reads the list of train_dataset's samples, some of their images, and the
+/// weights of load_path. The result is a pure function of these, the recipe and the number of
+/// ranks; a recipe without such keys is unchanged. UserError lists all problems: missing data or
+/// weights, undeterminable values, and classes with too few images.
 ResolvedRecipe resolve_automatic(const Recipe& recipe, const RunContext& context,
                                  Purpose purpose = Purpose::training,
                                  const Registry& known = registry());
 
-/// The recipe of a run that is gone on with.
+/// The recipe of the run that is resumed.
 struct Begun {
   Value recipe;
-  std::string source;  ///< where it is from, for messages
-  bool own = true;     ///< its checkpoint is in the folder of the run, rather than at load_path
+  std::string source;  ///< the recipe's origin, for messages
+  bool own = true;     ///< the checkpoint is in the run's folder, not at load_path
 };
 
-/// The values that a run has, for one that goes on: what was added to its data since does not
-/// change them. Keys that its recipe lacks stay `auto`.
+/// Resolves keys that are `auto` to the values of the resumed run: data added since do not change
+/// them. Keys that its recipe lacks stay `auto`.
 ResolvedRecipe resolve_as(const Recipe& recipe, const Begun& begun,
                           const Registry& known = registry());
 
-/// The recipe resolved for its run: with the values that this chose when it began, where it goes on
-/// from a checkpoint in its folder.
+/// The recipe resolved for its run. A resumed run keeps the values that it chose when it began.
 ResolvedRecipe resolve_automatic_for_run(const Recipe& recipe, const RunContext& context,
                                          Purpose purpose = Purpose::training);
 
-/// The recipe resolved for training, with a line in the log for each choice. What changes a recipe
-/// that may have `auto` resolves it first, as later choices would take the place of its changes.
+/// The recipe resolved for training, with one log line per choice. Code that changes a recipe calls
+/// it first, as later choices would override its changes.
 Recipe resolved_with_log(const Recipe& recipe, const RunContext& context);
 
 }  // namespace composer

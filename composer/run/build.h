@@ -1,4 +1,4 @@
-// Single parts of a recipe, built.
+// Builds single parts of a recipe.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace composer {
 
-/// Builds the component. What its constructor throws names it below the recipe's `key`, but for
-/// UserError.
+/// Builds the component. Exceptions of its constructor, but UserError, are rethrown with the
+/// component's path below the recipe's `key`.
 template <class T>
 std::shared_ptr<T> constructed(const ComponentOf<T>& component, const std::string& key) {
   try {
@@ -29,19 +29,19 @@ std::shared_ptr<T> constructed(const ComponentOf<T>& component, const std::strin
 /// The recipe's model with its initial weights, a function of the seed.
 std::shared_ptr<Model> build_model(const Recipe& recipe);
 
-/// One of the recipe's sets, which reaches stores as the recipe says, not yet opened.
+/// A set of the recipe, not yet opened. It reaches stores with the recipe's remote options.
 std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, const ComponentOf<Dataset>& set);
 
-/// The set of train_dataset or val_dataset, not yet opened. UserError when it is to be split and
-/// cannot be.
+/// The set of train_dataset or val_dataset, not yet opened. UserError if it cannot be split and
+/// should be.
 std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training);
 
-/// Batch size, seed and threads of a loader, its side of a split, and what bad samples do. Not
-/// pinned.
+/// The options of a loader: batch size, seed, threads, part of a split, and bad samples. pin_memory
+/// is false.
 LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
                              bool training);
 
-/// Of one of the recipe's further evaluation sets, which are never split.
+/// The options of a loader of a further evaluation set, which is never split.
 LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
                              const EvaluatorOptions& evaluator);
 

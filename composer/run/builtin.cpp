@@ -1,12 +1,8 @@
 #include "composer/run/builtin.h"
 
 #include "composer/callbacks/callbacks.h"
-#include "composer/callbacks/gradient_monitor.h"
-#include "composer/callbacks/image_monitor.h"
-#include "composer/callbacks/memory_monitor.h"
 #include "composer/callbacks/mfu.h"
-#include "composer/callbacks/runtime_estimator.h"
-#include "composer/callbacks/threshold_stopper.h"
+#include "composer/callbacks/monitors.h"
 #include "composer/logging/command_log.h"
 #include "composer/logging/console.h"
 #include "composer/logging/csv.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <exception>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "nn/device/cuda_library.h"
 #include "nn/device/device.h"
@@ -35,7 +34,7 @@ void fill(Batch& room, Batch batch) {
     if (to[i]->defined()) to[i]->copy_(*from[i], /*non_blocking=*/true);
 }
 
-/// Whether a replay leaves out what is done to the tensor.
+/// Whether a replay leaves out changes of the tensor.
 bool out_of_reach(const at::Tensor& tensor, const State& state) {
   return tensor.is_cpu() && !state.device.is_cpu();
 }
@@ -56,7 +55,7 @@ std::string prevents_graph_capture(const Engine& engine, bool alone) {
   for (const auto& callback : engine.callbacks())
     for (auto i = static_cast<size_t>(Event::before_forward);
          i <= static_cast<size_t>(Event::after_train_batch); ++i)
-      if (callback.events[i] && callback.component->listens(static_cast<Event>(i)))
+      if (listens(callback, static_cast<Event>(i)))
         return callback.name + ": watches " + std::string(event_names[i]) + " of every step";
   return "";
 }
@@ -116,12 +115,12 @@ at::Tensor CapturedSteps::run(State& state, const std::function<at::Tensor()>& s
   state.batch = given;
   if (recorder_ != nullptr) return kept.mean_loss;
   steps_.clear();
-  return step();  // what could not be recorded was not done
+  return step();  // a failed capture has done nothing
 }
 
 void CapturedSteps::run_on(Step& step, State& state, const std::function<at::Tensor()>& body) {
   const auto work = [&step, &state, body] {
-    // What an earlier step left of its graph of gradients belongs to other streams.
+    // Frees the previous step's autograd graph, which belongs to other streams.
     state.outputs = state.loss = at::Tensor();
     step.mean_loss = body().detach();
     state.outputs = state.outputs.detach();
@@ -142,8 +141,9 @@ void CapturedSteps::run_on(Step& step, State& state, const std::function<at::Ten
   }
 }
 
-/// Recordings keep the memory of a whole step: where there is too little beside them they go,
-/// unless the weights have changed already.
+/// Runs a step before its capture. Recordings keep the memory of a whole step each: if memory does
+/// not suffice, they are destroyed and the step is repeated, unless the weights have changed
+/// already.
 void CapturedSteps::warm_up(Step& step, State& state, const std::function<void()>& work) {
   if (recordings() == 0) return recorder_->run(work);
   const auto batch = state.batch;
@@ -193,7 +193,7 @@ void CapturedSteps::record(Step& step, State& state, const std::function<void()>
   }
 }
 
-/// Called by the work itself, whose tensors these are.
+/// Keeps the results of a captured step. Called within the capture.
 void CapturedSteps::keep_results(Step& step, const State& state) {
   step.outputs = state.outputs;
   step.loss = state.loss;
@@ -202,7 +202,7 @@ void CapturedSteps::keep_results(Step& step, const State& state) {
     step.gradients.push_back(parameter.grad());
 }
 
-/// Of a step that failed: with its graph of gradients goes the memory of all that it saved.
+/// Drops the results of a failed step: freeing its autograd graph frees all saved tensors.
 void CapturedSteps::drop_results(Step& step, State& state) {
   state.outputs = state.loss = at::Tensor();
   step.mean_loss = step.outputs = step.loss = at::Tensor();

@@ -1,5 +1,5 @@
-// Training steps that are recorded once and replayed from then on, which spares the host the work
-// of queueing each kernel anew: CUDA graphs, one for each shape of a batch.
+// Training steps as CUDA graphs: a step is captured once for each shape of a batch and then
+// replayed, which spares the host the launches of single kernels.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,11 +21,11 @@
 
 namespace composer {
 
-/// Why the steps of a run cannot be replayed, naming who is in the way; empty where they can.
+/// Why the steps of a run cannot be replayed, naming the algorithm or callback; empty if they can.
 /// alone: there is one rank.
 std::string prevents_graph_capture(const Engine& engine, bool alone);
 
-/// There is no memory to record a step, of which nothing was done.
+/// A step could not be captured for want of memory, and nothing of it was done.
 class NotRecorded : public OutOfMemory {
  public:
   using OutOfMemory::OutOfMemory;
@@ -33,39 +33,39 @@ class NotRecorded : public OutOfMemory {
 
 class CapturedSteps {
  public:
-  /// Steps of a shape that are done before one is recorded; more where all of them were skipped and
-  /// the optimizer's first update is still to come.
+  /// Steps of a shape that run before one is captured. There are more if loss scaling skipped all
+  /// of them and the optimizer's first update is still to come.
   static constexpr int64_t warm_ups = 3;
-  /// Shapes that are kept recorded.
+  /// The most captured shapes that are kept.
   static constexpr size_t most_recordings = 64;
 
-  /// required: a step that cannot be recorded is a RunError; else a warning, and from then on steps
-  /// run without.
+  /// required: a step that cannot be captured is a RunError; else it causes a warning, and all
+  /// further steps run without graphs.
   CapturedSteps(std::shared_ptr<StepRecorder> recorder, bool required)
       : recorder_(std::move(recorder)), required_(required) {}
 
-  /// Does what `step` does: one update of the weights from state.batch, whose mean loss it returns.
-  /// Leaves state.batch as it was. The loss, state.outputs, state.loss and the gradients are
-  /// overwritten by the next call.
+  /// Does the work of `step`: one update of the weights from state.batch, whose mean loss it
+  /// returns. Leaves state.batch unchanged. The next call overwrites the loss, state.outputs,
+  /// state.loss and the gradients.
   at::Tensor run(State& state, const std::function<at::Tensor()>& step);
 
-  size_t recordings() const;  ///< kept now
+  size_t recordings() const;  ///< the number of kept recordings
 
-  /// A step that must be recorded and cannot for want of memory throws NotRecorded: it will be
-  /// repeated.
+  /// Makes run() throw NotRecorded if a required capture fails for want of memory: the caller will
+  /// repeat the step.
   void hand_on_out_of_memory() { hands_on_out_of_memory_ = true; }
-  /// Everything kept goes, and the device has its memory.
+  /// Destroys all recordings, and frees their memory on the device.
   void forget();
 
  private:
-  /// What shapes the kernels of a step.
+  /// The properties of a batch on which a step's kernels depend.
   struct Shape {
-    std::vector<std::vector<int64_t>> sizes;  ///< and strides, of the batch's tensors
+    std::vector<std::vector<int64_t>> sizes;  ///< sizes, strides and types of the batch's tensors
     double smoothing;
     int64_t microbatches;
     auto operator<=>(const Shape&) const = default;
   };
-  /// What a recording takes for constant beside that.
+  /// Further facts that a recording takes for constant.
   struct Footing {
     std::vector<ParameterSettings> settings;
     std::vector<const void*> memory;
@@ -73,13 +73,13 @@ class CapturedSteps {
     bool operator==(const Footing&) const = default;
   };
   struct Step {
-    int64_t done = 0;  ///< runs before the recording
-    Batch batch;       ///< which the kernels read
+    int64_t done = 0;  ///< steps that ran before the capture
+    Batch batch;       ///< the memory that the kernels read
     at::Tensor mean_loss;
-    at::Tensor loss, outputs;                ///< of the recording, as what follows
-    std::vector<at::Tensor> gradients;       ///< in the order of the optimizer's parameters
-    std::vector<at::Tensor> counters;        ///< on the CPU, which a replay does not reach
-    std::vector<at::Tensor> increments;      ///< theirs in a step
+    at::Tensor loss, outputs;            ///< results of the recording, as all following members
+    std::vector<at::Tensor> gradients;   ///< gradients in the order of the optimizer's parameters
+    std::vector<at::Tensor> counters;    ///< buffers on the CPU, which a replay does not change
+    std::vector<at::Tensor> increments;  ///< the counters' increments per step
     std::unique_ptr<Recording> recording{};  ///< destroyed before the tensors it writes
   };
 
@@ -94,16 +94,16 @@ class CapturedSteps {
   static void replay(Step& step, State& state);
   void give_up(const std::string& reason);
 
-  std::shared_ptr<StepRecorder> recorder_;  ///< null: given up
+  std::shared_ptr<StepRecorder> recorder_;  ///< null: steps run without graphs
   bool required_, hands_on_out_of_memory_ = false;
   std::map<Shape, Step> steps_;
   Footing footing_;
   std::vector<at::Tensor> buffers_;
 };
 
-/// For the steps of a run, as the recipe's key `cuda_graph` says: auto, true or false. Null where
-/// they are not to be replayed; says why. recorder: null: that of the device. UserError where
-/// `word` is true and something is in the way.
+/// Graphs for the steps of a run. word: the recipe's key `cuda_graph`: auto, true or false. Null if
+/// steps cannot be replayed; the log tells why. recorder: null: the device's own. UserError if
+/// `word` is true and steps cannot be replayed.
 std::unique_ptr<CapturedSteps> captured_steps(std::string_view word, const Engine& engine,
                                               const State& state,
                                               std::shared_ptr<StepRecorder> recorder);

@@ -10,17 +10,16 @@
 namespace composer {
 namespace {
 
-/// key: of the set, for messages. divided: whose samples options.split divides.
-EpochLength open_length(const Dataset& set, LoaderOptions options, bool training,
+/// key: the set's path, for messages. divided: the set whose samples options.split divides.
+EpochLength open_length(const Dataset& dataset, LoaderOptions options, bool training,
                         const std::string& key, const Dataset& divided) {
-  const auto* const dataset = &set;
-  options.class_names = dataset->class_names();
+  options.class_names = dataset.class_names();
   options.makes_files = false;
   EpochLength length;
-  length.image = dataset->image_size();
+  length.image = dataset.image_size();
   length.class_names = options.class_names;
   try {
-    const auto loader = dataset->open(options);
+    const auto loader = dataset.open(options);
     length.samples = loader->samples_per_epoch(), length.batches = loader->batches_per_epoch();
     length.image = loader->image_size();
     length.digest = loader->digest();
@@ -28,7 +27,7 @@ EpochLength open_length(const Dataset& set, LoaderOptions options, bool training
   } catch (const UserError& missing) {
     const auto published = divided.published_samples();
     if (!published) throw UserError(key + ": " + missing.what());
-    const bool told = !training && options.split;  // of the set that training has, just before
+    const bool told = !training && options.split;  // training has warned of the same set before
     if (!told)
       log::warn(key + ": the data were not read, and the set's published size stands for them: " +
                 missing.what());
@@ -41,8 +40,8 @@ EpochLength open_length(const Dataset& set, LoaderOptions options, bool training
     const int64_t samples = training        ? *published - evaluated
                             : options.split ? evaluated
                                             : *published;
-    length.batches = dataset->drop_last() ? samples / size : (samples + size - 1) / size;
-    length.samples = dataset->drop_last() ? length.batches * size : samples;
+    length.batches = dataset.drop_last() ? samples / size : (samples + size - 1) / size;
+    length.samples = dataset.drop_last() ? length.batches * size : samples;
     if (options.subset_num_batches && *options.subset_num_batches < length.batches) {
       length.batches = *options.subset_num_batches;
       length.samples = length.batches * size;
@@ -76,11 +75,12 @@ EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
                      *set);
 }
 
-RunLength planned_schedule(const EpochLength& length, const TrainerOptions& options) {
-  RunLength schedule{length.batches, length.samples, options.train_batch_size,
-                     scale_duration(options.max_duration, options.scale_schedule_ratio)};
-  schedule.planned = schedule.max_duration;
-  return schedule;
+RunLength planned_run_length(int64_t batches, int64_t samples, const TrainerOptions& options) {
+  RunLength length{batches, samples, options.train_batch_size, options.max_duration};
+  if (options.max_duration.value > 0)
+    length.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
+  length.planned = length.max_duration;
+  return length;
 }
 
 }  // namespace composer

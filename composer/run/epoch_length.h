@@ -1,4 +1,4 @@
-// How long an epoch is, found before a run.
+// The length of an epoch, determined before a run.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace composer {
 
-/// Samples and batches of an epoch.
+/// Samples and batches of an epoch, and facts of the data.
 struct EpochLength {
   int64_t samples = 0, batches = 0;
   ImageSize image;
   std::string digest{};                    ///< Loader::digest() of the data
   std::vector<std::string> class_names{};  ///< may be empty
-  std::string note;  ///< where the data were not read, that and why; begins with a blank
+  std::string note;  ///< why the data were not read, beginning with a blank; else empty
 };
 
-/// Of the training data, or of those that are evaluated on, which the recipe must have. Where they
-/// are missing it takes the set's published size. UserError when there is neither.
+/// The length of the training data or of val_dataset, which the recipe must have. If the data are
+/// missing, the set's published size is taken. UserError if there is none.
 EpochLength epoch_length(const Recipe& recipe, const RunContext& context, bool training = true);
-/// Of one of the recipe's further evaluation sets.
+/// The length of a further evaluation set.
 EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
                          const NamedEvaluation& evaluator);
 
-/// Of a run of such epochs, as the trainer has it.
-RunLength planned_schedule(const EpochLength& length, const TrainerOptions& options);
+/// The length of a run by its options. batches, samples: those of an epoch.
+RunLength planned_run_length(int64_t batches, int64_t samples, const TrainerOptions& options);
 
 }  // namespace composer

@@ -10,10 +10,10 @@
 namespace composer {
 namespace {
 
-/// Ranks ask each other so often whether one has received a signal: all have as many batches.
+/// The number of batches between two exchanges of received signals. All ranks have as many batches.
 constexpr int64_t batches_between_signals = 8;
 
-/// One sample of nothing in the shapes of a batch without any, for a rank that has to run the
+/// A batch with one sample of zeros in place of an empty batch, for a rank that must run the
 /// network because others do.
 RawBatch blank(RawBatch batch) {
   const auto fill = [](at::Tensor& tensor) {
@@ -39,17 +39,17 @@ Evaluator::Evaluator(State& state, Engine& engine, std::string set, std::shared_
 
 bool Evaluator::due(bool epoch_end, bool last) const {
   if (!loader_ || evaluated_batch_ == state_.time.batch || interval().value == 0) return false;
-  const auto& schedule = state_.schedule;
-  // After an epoch's last batch: what epoch_end does to the weights is to be evaluated too.
-  if (!epoch_end && state_.time.batch_in_epoch == schedule.batches_per_epoch) return false;
+  const auto& run_length = state_.run_length;
+  // After an epoch's last batch, evaluation waits for epoch_end, which may change the weights.
+  if (!epoch_end && state_.time.batch_in_epoch == run_length.batches_per_epoch) return false;
   auto last_batch = state_.time;
   if (epoch_end) {
     --last_batch.epoch;
-    last_batch.batch_in_epoch = schedule.batches_per_epoch;
-    last_batch.sample_in_epoch = schedule.samples_per_epoch;
+    last_batch.batch_in_epoch = run_length.batches_per_epoch;
+    last_batch.sample_in_epoch = run_length.samples_per_epoch;
   }
-  return last || times_.due(schedule, last_batch, false) ||
-         (epoch_end && times_.due(schedule, state_.time, true));
+  return last || times_.due(run_length, last_batch, false) ||
+         (epoch_end && times_.due(run_length, state_.time, true));
 }
 
 Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
@@ -144,7 +144,7 @@ void Evaluator::predict(Loader& loader, const Receive& receive) {
   engine_.run(Event::predict_start, state_);
   loader.start(0, 0);
   while (const auto batch = next_batch(loader)) {
-    const bool empty = batch->samples() == 0;  // none of them can be read
+    const bool empty = batch->samples() == 0;  // no sample could be read
     if (empty && !state_.sharded_parameters) continue;
     state_.batch = normalized((empty ? blank(*batch) : *batch).to(state_.device),
                               loader.normalization(), state_);

@@ -1,4 +1,4 @@
-// Looks at what a network has learnt: evaluation and prediction.
+// Evaluation and prediction.
 #pragma once
 
 #include <functional>
@@ -17,41 +17,41 @@
 
 namespace composer {
 
-/// On one set.
+/// Evaluates on one set.
 class Evaluator : public Stateful {
  public:
   using Metrics = std::vector<std::pair<std::string, double>>;
   /// Logits [N, num_classes] float32 on the CPU, and the batch's classes.
   using Receive = std::function<void(const at::Tensor& logits, const at::Tensor& classes)>;
 
-  /// set: its name, "eval" for val_dataset. loader: of the set; may be null. interval: how often a
-  /// training run evaluates. Refers to `state` and `engine`.
+  /// set: the set's name, "eval" for val_dataset. loader: the set's loader; may be null. interval:
+  /// the interval of evaluations during training. Keeps references to `state` and `engine`.
   Evaluator(State& state, Engine& engine, std::string set, std::shared_ptr<Loader> loader,
             Time interval);
 
   const std::string& set() const { return set_; }
   const Time& interval() const { return times_.interval(); }
-  /// Null without one.
+  /// The set's loader; may be null.
   const Loader* loader() const { return loader_.get(); }
 
-  /// Whether an evaluation belongs here: after a batch, or after an epoch's end. last: nothing is
-  /// trained after it.
+  /// Whether an evaluation is due after a batch, or after an epoch's end. last: training has ended.
   bool due(bool epoch_end, bool last) const;
 
-  /// The metrics of the whole set, logged as metrics/<set>/<name>; empty without a loader or when a
-  /// signal ended it. The network's mode and the batch are left as they were.
-  /// confusion: where not null, it gathers every sample too.
+  /// Evaluates, and logs the metrics as metrics/<set>/<name>. Empty without a loader, or if a
+  /// signal ended the evaluation. The network's mode and the batch are unchanged. confusion: if not
+  /// null, it counts every sample.
   Metrics run(ConfusionMatrix* confusion = nullptr);
 
   void predict(Loader& loader, const Receive& receive);
 
-  /// After which batch the last whole evaluation was; -1: none.
+  /// The batch after which the last complete evaluation was; -1: none.
   int64_t evaluated_batch() const { return evaluated_batch_; }
   void set_evaluated_batch(int64_t batch) { evaluated_batch_ = batch; }
-  /// The last evaluation was over at so many seconds of the run's clock.
+  /// Sets the end of the last evaluation, in seconds of the run's clock.
   void done_at(double seconds) { times_.done_at(seconds); }
 
-  /// Without what checkpoints hold anyway: the batch of val_dataset's.
+  /// The state, without the batch of val_dataset's evaluation, which checkpoints store by
+  /// themselves.
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& state) override;
 
@@ -64,7 +64,7 @@ class Evaluator : public Stateful {
   std::string set_;
   std::shared_ptr<Loader> loader_;
   Repetition times_;
-  std::optional<at::ScalarType> input_type_;  ///< from the first batch on
+  std::optional<at::ScalarType> input_type_;  ///< set at the first batch
   int64_t evaluated_batch_ = -1;
 };
 

@@ -33,15 +33,7 @@ at::ScalarType autocast_type(Precision precision) {
   return at::kFloat;
 }
 
-bool any_algorithm_listens(const Engine& engine, Event first, Event last) {
-  return std::ranges::any_of(engine.algorithms(), [&](const auto& member) {
-    for (auto i = static_cast<size_t>(first); i <= static_cast<size_t>(last); ++i)
-      if (member.events[i] && member.component->listens(static_cast<Event>(i))) return true;
-    return false;
-  });
-}
-
-/// Whether the layer of that path is a Conv2d, and none that does more.
+/// Whether the layer of that path is exactly a Conv2d, not a derived class.
 bool is_plain_convolution(Model& model, const std::string& path) {
   return std::ranges::any_of(placed_layers(model), [&](const auto& placed) {
     const auto& layer = *placed.layer;
@@ -49,7 +41,7 @@ bool is_plain_convolution(Model& model, const std::string& path) {
   });
 }
 
-/// Whether nothing but convolutions reads the network's input; not, where that is not known.
+/// Whether only convolutions read the network's input; false if not known.
 bool begins_with_convolutions(Model& model, const at::Tensor& image) {
   try {
     const auto graph = record(model, image);
@@ -59,7 +51,7 @@ bool begins_with_convolutions(Model& model, const at::Tensor& image) {
              return is_plain_convolution(model, graph.operations[reader].layer);
            });
   } catch (const std::exception&) {
-    return false;  // a network of other operations; what fails in it, fails in the first step
+    return false;  // the network cannot be recorded; other errors appear in the first step
   }
 }
 
@@ -112,7 +104,13 @@ void Feed::fetch_ahead() {
 at::ScalarType input_type(const Engine& engine, const State& state, ImageSize size,
                           int64_t channels, Event first, Event last) {
   const auto rounded = autocast_type(state.precision);
-  if (state.device.is_cpu() || rounded == at::kFloat || any_algorithm_listens(engine, first, last))
+  const auto sees_images = [&](const auto& algorithm) {
+    for (auto i = static_cast<size_t>(first); i <= static_cast<size_t>(last); ++i)
+      if (listens(algorithm, static_cast<Event>(i))) return true;
+    return false;
+  };
+  if (state.device.is_cpu() || rounded == at::kFloat ||
+      std::ranges::any_of(engine.algorithms(), sees_images))
     return at::kFloat;
   const auto image = at::zeros({1, channels, size.height, size.width});
   return begins_with_convolutions(*state.model, image) ? rounded : at::kFloat;

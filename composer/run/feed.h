@@ -1,4 +1,4 @@
-// The way of a batch from a loader to the network.
+// Moves batches from a loader to the network.
 #pragma once
 
 #include <exception>
@@ -13,31 +13,31 @@
 
 namespace composer {
 
-/// loader.next(), in the profiler's range "dataloader".
+/// Calls loader.next() in the profiler's range "dataloader".
 std::optional<RawBatch> next_batch(Loader& loader);
 
 /// A loader's batches on the run's device, one after another.
 class Feed {
  public:
-  /// Loader and objective, which checks each batch before it is copied, outlive it.
+  /// objective: checks each batch before it is copied. Loader and objective outlive this object.
   Feed(Loader& loader, at::Device device, const Objective& objective)
       : loader_(loader), device_(device), objective_(objective) {}
 
-  /// The loader's next one, which is copied beside what the device computes; nothing at the end of
-  /// an epoch. Throws what the loader or Objective::check threw.
+  /// The loader's next batch; nothing at the end of an epoch. Throws exceptions of the loader and
+  /// of Objective::check.
   std::optional<RawBatch> next();
 
-  /// Fetches what the next call of next() will give, and begins to copy it: while the device
-  /// computes what was queued. On the CPU it does nothing, as there would be nothing to gain.
+  /// Prefetches the batch of the next call of next(), and begins to copy it while the device
+  /// computes. Does nothing on the CPU.
   void fetch_ahead();
 
-  /// Seconds in which the loader was waited for.
+  /// Seconds spent in waiting for the loader.
   double waited() const { return waited_; }
 
  private:
-  /// What came of fetching it.
+  /// The result of a prefetch.
   struct Ahead {
-    std::optional<RawBatch> batch;  ///< its tensors undefined where they are on their way
+    std::optional<RawBatch> batch;  ///< tensors that are being uploaded are undefined
     std::vector<std::optional<Upload>> uploads{};
     std::exception_ptr error{};
   };
@@ -51,13 +51,13 @@ class Feed {
   double waited_ = 0;
 };
 
-/// The type in which a network may be given its images: that to which autocast rounds them, where
-/// only convolutions read them and no algorithm sees them before, listening to an event from
-/// `first` to `last`; else float32. On the CPU, where it spares nothing, float32.
+/// The type of the network's input images: the type of autocast if only convolutions read the
+/// images and no algorithm listens to an event from `first` to `last`; else float32. On the CPU
+/// always float32.
 at::ScalarType input_type(const Engine& engine, const State& state, ImageSize size,
                           int64_t channels, Event first, Event last);
 
-/// `batch`, which is on the run's device, in the run's memory format.
+/// The normalised batch, in the run's memory format. batch: on the run's device.
 Batch normalized(const RawBatch& batch, const Normalization& normalization, const State& state,
                  at::ScalarType type = at::kFloat);
 

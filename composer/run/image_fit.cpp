@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/time.h"
+#include "composer/run/epoch_length.h"
 #include "nn/network/layer_error.h"
-#include "nn/optimization/scheduler.h"
 
 namespace composer {
 namespace {
@@ -18,7 +17,7 @@ std::string pixels(ImageSize size) {
   return std::to_string(size.height) + " x " + std::to_string(size.width) + " pixels";
 }
 
-/// Puts back what a forward pass changes: running statistics, the mode and the random numbers.
+/// Restores what a forward pass changes: running statistics, the mode and the random generator.
 class Unchanged {
  public:
   explicit Unchanged(Model& model)
@@ -46,9 +45,9 @@ class Unchanged {
   std::vector<at::Tensor> buffers_;
 };
 
-/// Why the network cannot compute on one image of the loader; empty where it can, or fails for
-/// another reason, of which the run tells. Sides of four strides leave every layer several
-/// pixels: larger ones tell no more, and may be too large for one process.
+/// Why the network cannot compute on one image of the loader; empty if it can, or if it fails for
+/// another reason. Sides are limited to four strides, which leave every layer several pixels:
+/// larger images may be too large for one process.
 std::string misfit(Model& model, const Loader& loader, bool training) {
   const Unchanged unchanged(model);
   const auto channels = std::ssize(loader.normalization().mean);
@@ -66,7 +65,7 @@ std::string misfit(Model& model, const Loader& loader, bool training) {
   return {};
 }
 
-/// Whether one of the parts of a batch has one sample; Batch::split says which parts there are.
+/// Whether Batch::split() makes a part with one sample.
 bool has_single_sample(int64_t samples, int64_t parts) {
   return samples / std::min(parts, samples) == 1;
 }
@@ -99,15 +98,11 @@ std::string image_size_warning(const Model& model, ImageSize size) {
 void check_single_samples(Model& model, const Loader& loader, const TrainerOptions& options) {
   if (!options.freeze.empty()) return;  // batch norms may be frozen; those that are not refuse it
   const int64_t batches = loader.batches_per_epoch(), samples = loader.samples_per_epoch();
-  const RunLength schedule{
-      .batches_per_epoch = batches,
-      .samples_per_epoch = samples,
-      .batch_size = options.train_batch_size,
-      .max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio)};
+  const auto run_length = planned_run_length(batches, samples, options);
   const int64_t last = samples - (batches - 1) * options.train_batch_size;
   const bool in_all = has_single_sample(options.train_batch_size, options.grad_accum) &&
                       (batches > 1 || last >= options.train_batch_size);
-  const bool in_last = !schedule.finished(schedule.at_batch(batches - 1)) && last > 0 &&
+  const bool in_last = !run_length.finished(run_length.at_batch(batches - 1)) && last > 0 &&
                        has_single_sample(last, options.grad_accum);
   if (!in_all && !in_last) return;
   if (const auto why = misfit(model, loader, /*training=*/true); !why.empty())

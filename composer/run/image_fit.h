@@ -1,4 +1,4 @@
-// Whether a network suits the images that it is to be trained with, found before the run.
+// Checks before a run whether a network fits its images.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,20 @@
 
 namespace composer {
 
-/// Of the images that the network's first convolution takes; nothing for a network without one.
+/// The channels that the network's first convolution takes; nothing for a network without
+/// convolutions.
 std::optional<int64_t> image_channels(const Model& model);
 
-/// Throws UserError where a layer of the network would get no pixels from the loader's images.
-/// `model` is on the CPU.
+/// UserError if a layer of the network would get no pixels from the loader's images. `model` is on
+/// the CPU.
 void check_image_size(Model& model, const Loader& loader);
 
-/// What speaks against images that are smaller than the network's stride; empty for others.
+/// A warning for images that are smaller than the network's stride; empty for others.
 std::string image_size_warning(const Model& model, ImageSize size);
 
-/// Throws UserError where the run comes to a batch or microbatch of one sample, of which batch
-/// normalisation would get one value a channel; not where parameters are to be frozen, of which
-/// the run tells. `model` is on the CPU.
+/// UserError if the run would have a batch or microbatch of one sample, for which batch
+/// normalisation would get one value per channel. Does not check a run that freezes parameters,
+/// where the first step would fail. `model` is on the CPU.
 void check_single_samples(Model& model, const Loader& loader, const TrainerOptions& options);
 
 }  // namespace composer

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -48,7 +49,7 @@ void mark_all(MemoryTimeline& memory, const State& state) {
               {state.batch.input, state.batch.target.classes, state.batch.target.values});
 }
 
-/// A schedule and a daemon would end each other's traces.
+/// Opens Kineto; a schedule excludes a daemon, as they would end each other's traces.
 bool open_tracer(const Profiler::Options& options, const Ranks& ranks) {
   const bool scheduled = options.what.schedule.active > 0;
   if (scheduled && ranks.first() && std::getenv(daemon_variable) != nullptr)
@@ -65,7 +66,7 @@ std::string whole_path(const fs::path& path) {
 
 constexpr std::string_view trace_ending = ".pt.trace.json";
 
-/// Traces that were being written when their processes were killed.
+/// Removes unfinished traces of killed processes.
 void remove_unfinished(const fs::path& folder) {
   remove_partial_files(folder);
   std::error_code problem;
@@ -78,7 +79,25 @@ void remove_unfinished(const fs::path& folder) {
   }
 }
 
+/// The sum of numbers >= 0, limited to the largest int64_t.
+int64_t bounded_sum(int64_t a, int64_t b) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  return a > most - b ? most : a + b;
+}
+
 }  // namespace
+
+TraceAction scheduled_action(const TraceSchedule& schedule, int64_t step) {
+  const int64_t untraced = bounded_sum(schedule.wait, schedule.warmup);
+  const int64_t cycle = bounded_sum(untraced, schedule.active);
+  if (schedule.active == 0 || step < schedule.skip_first) return TraceAction::none;
+  step -= schedule.skip_first;
+  if (schedule.repeat > 0 && step / cycle >= schedule.repeat) return TraceAction::none;
+  const int64_t place = step % cycle;
+  if (place < schedule.wait) return TraceAction::none;
+  if (place < untraced) return TraceAction::warmup;
+  return place == cycle - 1 ? TraceAction::record_and_save : TraceAction::record;
+}
 
 Profiler::Profiler(Options options, Ranks ranks)
     : options_(std::move(options)),
@@ -103,7 +122,7 @@ Profiler::~Profiler() {
   options_.asked_ends(false, "training failed; " + left);
 }
 
-/// A trace that fails is no reason to end training.
+/// Calls `what`; its exception becomes the trace's problem and does not end training.
 template <class What>
 void Profiler::attempt(const What& what) {
   try {
@@ -174,7 +193,7 @@ void Profiler::begin_trace() {
   });
 }
 
-/// Step `number` is to be in the trace.
+/// Records step `number`.
 void Profiler::record(int64_t number, const State& state) {
   if (!trace_) begin_trace();
   trace_->last = number;
@@ -182,7 +201,7 @@ void Profiler::record(int64_t number, const State& state) {
   trace_->first = number;
   if (!trace_->kineto) return;
   attempt([&] {
-    // Else kernels of earlier steps are in the trace, and some of its own steps' are not.
+    // Without it the trace would have kernels of earlier steps, and lack some of its own.
     synchronize(options_.device);
     trace_->kineto->start(distributed_info(ranks_, options_.device));
     if (!options_.what.profile_memory) return;

@@ -1,4 +1,4 @@
-// Traces of a run's steps: those of a schedule, and those that are asked for while it goes on.
+// Traces of a run's steps: those of a schedule, and those requested while the run goes on.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "composer/recipe/trace_options.h"
+#include "composer/recipe/options.h"
 #include "nn/distributed/ranks.h"
 
 namespace composer {
@@ -19,51 +19,59 @@ class KinetoTrace;
 class MemoryTimeline;
 struct State;
 
+/// The profiler's action in a step.
+enum class TraceAction { none, warmup, record, record_and_save };
+
+/// The action in step `step`, which counts from 0.
+TraceAction scheduled_action(const TraceSchedule& schedule, int64_t step);
+
 /// Each rank writes FOLDER/rank<rank>.<number of the first step>.pt.trace.json.gz, with a range
-/// ProfilerStep#<number> around each step. All functions are of the training thread; while there is
-/// nothing to trace they cost nothing. What fails is reported and ends no training. While a daemon
-/// may ask for traces (KINETO_USE_DAEMON) there are no others; a schedule keeps daemons out.
+/// ProfilerStep#<number> around each step. All functions are called by the training thread; without
+/// a trace they cost nothing. Failures are logged and do not end training. While a daemon may
+/// request traces (KINETO_USE_DAEMON), other requests are refused; with a schedule, daemons are
+/// ignored.
 class Profiler {
  public:
   struct Options {
     ProfilerOptions what;
     std::filesystem::path folder;
     at::Device device = at::kCPU;
-    /// A trace that was asked for begins, and is over: written, with the files of all ranks in
-    /// `text`, a line each, or not, and why.
+    /// Called when a requested trace begins, and when it is finished. done: it was written, and
+    /// `text` lists the files of all ranks, one per line; else `text` is the error.
     std::function<void()> asked_begins{};
     std::function<void(bool done, const std::string& text)> asked_ends{};
   };
 
-  /// Made before there are threads that read the environment, on all ranks. Removes what processes
-  /// that were killed left in the folder. UserError when steps are to be traced and this LibTorch
-  /// cannot.
+  /// To be created on all ranks, before there are threads that read the environment. Removes
+  /// remnants of killed processes from the folder. UserError if steps are to be traced and this
+  /// LibTorch cannot trace.
   Profiler(Options options, Ranks ranks);
-  /// Where training failed before finish(): writes what this rank has traced so far.
+  /// After a failed training without finish(): writes the steps that this rank has traced so far.
   ~Profiler();
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// Step `number` begins, and the one before is over.
+  /// Begins step `number`, and ends the previous one.
   void step(int64_t number, const State& state);
-  /// The gradients of a step are there: for the memory's timeline.
+  /// Marks the memory of a step whose gradients are computed, for the memory's timeline.
   void mark_memory(const State& state);
 
-  /// Asks for a trace of the next so many steps, on all ranks at once; those asked for while one is
-  /// waited for are one. 0: does nothing.
+  /// Requests a trace of the next `steps` steps, on all ranks at once. Requests before it begins
+  /// are combined. 0: does nothing.
   void trace_next(int64_t steps);
 
-  /// Training is over: writes what has been traced so far.
+  /// Ends training: writes the steps traced so far.
   void finish();
 
  private:
-  /// One under way.
+  /// A trace that is being made.
   struct Trace {
-    std::unique_ptr<KinetoTrace> kineto;     ///< null where it failed
+    std::unique_ptr<KinetoTrace> kineto;     ///< null if it failed
     std::unique_ptr<MemoryTimeline> memory;  ///< may be null
-    std::string problem;                     ///< why it failed
+    std::string problem;                     ///< the error
     int64_t first = 0, last = 0;             ///< steps
-    bool recording = false, whole = false;   ///< from the first step on; up to the last
+    bool recording = false,
+         whole = false;  ///< recording: from the first step on; whole: the last step is recorded
   };
 
   void end_step();
@@ -73,9 +81,9 @@ class Profiler {
   void begin_trace();
   void record(int64_t number, const State& state);
   void end_trace();
-  /// What was recorded becomes a file. Returns why there is none.
+  /// Writes the trace to a file. Returns the error; empty on success.
   std::string save_trace();
-  /// The same.
+  /// Writes the recorded trace to `path`. Returns the error; empty on success.
   std::string write(const std::filesystem::path& path);
   void answer_asked(const std::string& problem, const std::filesystem::path& path);
   std::filesystem::path file_of_trace() const;
@@ -84,14 +92,15 @@ class Profiler {
 
   const Options options_;
   const Ranks ranks_;
-  const bool daemon_;                            ///< may ask some rank for traces
-  int64_t steps_ = 0;                            ///< since the run began here
-  bool reached_ = false;                         ///< the schedule's first step to trace
-  int64_t asked_ = 0;                            ///< steps asked for, not yet begun
-  std::optional<TraceSchedule> asked_schedule_;  ///< while such a trace is made
-  int64_t asked_step_ = 0;                       ///< within it
+  const bool daemon_;     ///< a daemon may request traces of some rank
+  int64_t steps_ = 0;     ///< steps of this process
+  bool reached_ = false;  ///< the schedule's first traced step was reached
+  int64_t asked_ = 0;     ///< requested steps that have not begun
+  /// The schedule of a requested trace; nothing without one.
+  std::optional<TraceSchedule> asked_schedule_;
+  int64_t asked_step_ = 0;  ///< the next step in asked_schedule_
   std::optional<Trace> trace_;
-  std::optional<at::RecordFunction> range_;  ///< of the step
+  std::optional<at::RecordFunction> range_;  ///< the range of the step
 };
 
 }  // namespace composer

@@ -15,14 +15,14 @@ namespace {
 
 bool user_sets_compute() { return std::getenv("OMP_NUM_THREADS") != nullptr; }
 
-/// Of a process that shares what it may use of the machine with no other rank.
+/// The compute threads of a process that shares its processors with no other rank.
 int64_t threads_without_ranks(const MachineLimits& limits) {
   const int64_t threads = at::get_num_threads();
   return user_sets_compute() ? threads : std::min(threads, usable_processors(limits));
 }
 
-/// For all ranks of the machine together. The scheduler's limit is of one rank where each is bound;
-/// the quota is of all.
+/// The limits of all ranks of the machine together. If ranks are bound to cores, the scheduler's
+/// limit is that of one rank; the quota is that of all.
 MachineLimits limits_of_all(const RankEnvironment& environment, MachineLimits limits) {
   if (environment.has_own_cores) limits.allowed_processors *= environment.local_size;
   return limits;

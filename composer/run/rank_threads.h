@@ -1,4 +1,4 @@
-// How many threads a rank computes and loads with.
+// The numbers of compute and loader threads of a rank.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,28 @@ struct RankThreads {
   bool operator==(const RankThreads&) const = default;
 };
 
-/// Of a rank that has so many cores for itself: their sum is at most that, of which loading gets up
-/// to num_workers: all but one where a GPU computes, else a quarter. With one core the training
-/// thread loads.
+/// Divides the cores of a rank: loading gets at most num_workers, and at most all but one core with
+/// a GPU, else a quarter; the rest computes. With one core the training thread loads.
 RankThreads share_cores(int64_t cores, int64_t num_workers, bool gpu);
 
-/// For a rank of that place: its share of the processors that the ranks of a machine with these
-/// limits may use together, its quota included; at least 1.
+/// A rank's share of the processors that the ranks of its machine may use together, the quota
+/// included; at least 1.
 int64_t cores_of_rank(const RankEnvironment& environment, const MachineLimits& limits);
 
-/// Of the process as one of the ranks of its machine, which share the cores that it may use;
-/// alone, what LibTorch and dataloader.num_workers say, but no more computing ones than its
-/// container's quota lets run. OMP_NUM_THREADS says how many compute, always.
+/// The threads of this process. Several ranks of a machine share its cores. A single one has
+/// LibTorch's number of compute threads, limited by the container's quota, and
+/// dataloader.num_workers loader threads. OMP_NUM_THREADS always decides the number of compute
+/// threads.
 RankThreads rank_threads(const TrainerOptions& options, const RunContext& context);
 
-/// Makes LibTorch compute with that many. Where a quota decides, a line says so, once.
+/// Sets LibTorch's number of threads. Logs once if a quota decides.
 void use_rank_threads(const TrainerOptions& options, const RunContext& context);
 
-/// Of a process that trains nothing: LibTorch computes with no more threads than the limits of this
-/// process let run, or as many as OMP_NUM_THREADS says.
+/// For a process that does not train: limits LibTorch's threads to the machine limits of this
+/// process, or to OMP_NUM_THREADS.
 void heed_machine_limits();
 
-/// What a quota that is narrower than the machine makes of a rank's threads, for people; empty
-/// where there is none.
+/// A message about a quota that limits a rank's threads; empty without such a quota.
 std::string quota_text(const RankThreads& threads, const RankEnvironment& environment,
                        const MachineLimits& limits);
 

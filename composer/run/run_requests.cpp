@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -12,7 +11,7 @@
 namespace composer {
 namespace {
 
-/// A word that came from elsewhere, for one line of a log: its first characters, in quotes.
+/// A foreign word for one line of a log: its first characters, in quotes.
 std::string in_quotes(const std::string& word) {
   constexpr size_t most = 40;
   size_t size = std::min(word.size(), most);
@@ -26,7 +25,7 @@ std::string in_quotes(const std::string& word) {
   return "'" + text + (size < word.size() ? "...'" : "'");
 }
 
-/// 0: not what may be asked for.
+/// The requested number of steps; 0 if it is not valid.
 int64_t steps_of(const Request& request) {
   const auto given = request.arguments.find("steps");
   if (given == request.arguments.end()) return 5;
@@ -58,7 +57,7 @@ void RunRequests::look(RunControl& control, bool now) {
   }
 }
 
-/// Returns why it cannot be done.
+/// Accepts a request; returns the reason if it is refused.
 std::string RunRequests::take(const Request& request, RunControl& control) {
   if (request.name == "checkpoint") {
     log::info("another process asked for a checkpoint");

@@ -1,4 +1,4 @@
-// What other processes may ask of a run while it trains.
+// Requests of other processes to a run while it trains.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,35 @@ namespace composer {
 
 class RunControl;
 
-/// Why a run stopped that another process asked to stop.
+/// The stop reason after a request of another process.
 inline constexpr const char* stop_request_text = "another process asked for it";
 
 class RunRequests {
  public:
   RunRequests() = default;
-  /// mailbox: the run's, which must be there at every call; null where the run has no folder.
+  /// mailbox: the run's mailbox, which must outlive the calls; null if the run has no folder.
   explicit RunRequests(Mailbox* mailbox) : mailbox_(mailbox) {}
 
-  /// The requests that are understood.
+  /// The names of known requests.
   static const std::vector<std::string>& names();
 
-  /// At a batch's end: looks for requests, at most once a second of wall time unless it is to be
-  /// now, and hands them on. One that is not understood is answered so, and one for
-  /// a trace of other steps than those of one that has not begun.
+  /// Takes requests at a batch's end, at most once a second unless `now`, and passes them on.
+  /// Refuses unknown requests, and one for a trace with another number of steps than a waiting one.
   void look(RunControl& control, bool now = false);
-  /// Steps that are to be traced, told once; 0: none.
+  /// The number of steps to trace, once; 0: none.
   int64_t take_steps_to_trace() { return std::exchange(steps_to_trace_, 0); }
-  /// Those who asked for `name` so far wait for what is being made of it.
+  /// Marks the requests for `name` so far as being served.
   void serve(const std::string& name);
-  /// Tells them what came of it.
+  /// Answers the requests for `name` that are being served.
   void answer(const std::string& name, const Answer& answer);
-  /// The run is over: tells all who wait what came of its last checkpoint.
+  /// Answers all requests at the end of the run. saved: the answer about the last checkpoint.
   void answer_all(const Answer& saved);
 
  private:
   std::string take(const Request& request, RunControl& control);
 
   Mailbox* mailbox_ = nullptr;
-  double next_look_ = 0;  ///< seconds of the steady clock
+  double next_look_ = 0;  ///< time of the next look, on the steady clock
   int64_t steps_to_trace_ = 0;
   std::vector<Request> waiting_, served_;
 };

@@ -90,7 +90,7 @@ StartingPoint RunSession::find_start() {
 }
 
 bool RunSession::nothing_left() const {
-  return state_.time.batch > 0 && state_.schedule.finished(state_.time);
+  return state_.time.batch > 0 && state_.run_length.finished(state_.time);
 }
 
 Summary RunSession::run(const Loop& loop) {
@@ -188,7 +188,7 @@ bool RunSession::summary_is_due() const {
 void RunSession::open(const std::string& recipe) {
   check_store();
   open_profiler();
-  // Of a run that is over already, what it was trained by stays.
+  // A run that has ended already keeps the recipe that it was trained with.
   const bool stays = nothing_left() && std::filesystem::exists(folder_.path() / "hparams.yaml");
   if (state_.ranks.first()) folder_.write_recipe(stays ? "" : recipe);
   if (!folder_.kept()) return;
@@ -241,7 +241,7 @@ void RunSession::open_uploads() {
   const auto name = checkpoint_name(state_.time);
   std::error_code none;
   const auto best = std::filesystem::read_symlink(folder_.checkpoints() / "best", none);
-  uploads_->add_missing(name, best == name);
+  uploads_->add(name, best == name, /*unless_there=*/true);
 }
 
 void RunSession::agree() {
@@ -270,7 +270,7 @@ bool RunSession::evaluated(const std::vector<std::pair<std::string, double>>& me
   const auto found =
       std::ranges::find(metrics, options_.save_best, &std::pair<std::string, double>::first);
   if (found == metrics.end()) return false;
-  // One under way may fail, and was not the best then.
+  // The checkpoint under way may fail, and then was not the best one.
   if (auto lower = best_before_;
       writer_ && writer_->busy() && lower.take(found->first, found->second))
     finish_save();
@@ -341,7 +341,7 @@ void RunSession::answer_checkpoint_requests() {
 void RunSession::check_uploads() {
   const auto problem = uploads_ ? uploads_->problem() : std::nullopt;
   if (!problem) return;
-  // After a signal the run is interrupted, not failed: who started it is to start it again.
+  // After a signal the run is interrupted, not failed, and will be started again.
   const bool interrupted = signal_ != 0 || received_signal() != 0;
   if (options_.on_save_error == "error" && !interrupted) throw RunError(*problem);
   log::warn(*problem);
@@ -349,7 +349,7 @@ void RunSession::check_uploads() {
 
 void RunSession::finish_uploads() {
   bool told = false;
-  // However long it takes, the other ranks are answered within their time limit.
+  // However long the uploads take, the other ranks are answered within their time limit.
   while (!state_.ranks.all(!uploads_ || uploads_->finish(std::chrono::seconds(told ? 1 : 0)))) {
     if (uploads_ && !told) log::info("waiting until checkpoints are in " + options_.save_remote);
     told = true;
@@ -363,7 +363,7 @@ void RunSession::give_up_uploads(const RunEnd& end, bool tells) {
   if (!uploads_) return;
   using std::chrono::milliseconds;
   if (!uploads_->finish(milliseconds(0))) {
-    // Other ranks wait for this one, and are not to fail before it does.
+    // Other ranks wait for this one, and must not time out before it ends.
     const double most = state_.ranks.alone()
                             ? longest_drain_seconds
                             : std::min(longest_drain_seconds, options_.dist_timeout / 2);

@@ -1,7 +1,8 @@
-// What a training run has beside its loop: folder, lock, checkpoints, uploads, requests, summary,
-// and the order in which it ends.
+// The parts of a training run around its loop: folder, lock, checkpoints, uploads, requests,
+// summary, and the order in which the run ends.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,9 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/files/run_folder.h"
 #include "base/run_context.h"
-#include "composer/checkpoint/checkpoint_uploads.h"
+#include "composer/checkpoint/checkpoint_store.h"
 #include "composer/checkpoint/checkpoint_writer.h"
 #include "composer/logging/logger.h"
 #include "composer/logging/sinks.h"
@@ -19,18 +21,57 @@
 #include "composer/loop/state.h"
 #include "composer/recipe/options.h"
 #include "composer/run/profiler.h"
-#include "composer/run/run_clock.h"
 #include "composer/run/run_requests.h"
 #include "composer/run/starting_point.h"
 #include "nn/network/metrics.h"
 
 namespace composer {
 
+/// How long a run has trained, and how fast.
+class RunClock {
+ public:
+  /// Starts the clock at `seconds` of an earlier process.
+  void start(double seconds) { begin_ = steady_seconds() - seconds, started_ = true; }
+  bool started() const { return started_; }
+  /// Seconds since the run's beginning, evaluation included.
+  double seconds() const { return steady_seconds() - begin_; }
+
+  /// Counts a training batch of this process. The first batches are not used to measure speed.
+  /// waited: seconds of the batch in which data were missing.
+  void count(int64_t samples, double seconds, double waited) {
+    if (batches_++ == warmup_batches) samples_ = 0, seconds_ = 0, waited_ = 0;
+    samples_ += samples, seconds_ += seconds, waited_ += waited;
+  }
+  /// Adds time of training batches outside count().
+  void add(double seconds) { seconds_ += seconds; }
+
+  int64_t batches() const { return batches_; }
+  /// Speed of training without evaluation; 0 before the first batch.
+  double samples_per_second() const {
+    return seconds_ > 0 ? static_cast<double>(samples_) / seconds_ : 0;
+  }
+  /// Share of the training time that was spent in waiting for data; nothing during the first
+  /// batches.
+  std::optional<double> wait_fraction() const {
+    if (batches_ <= warmup_batches || seconds_ <= 0) return {};
+    return waited_ / seconds_;
+  }
+
+ private:
+  static constexpr int64_t warmup_batches = 10;
+
+  double begin_ = 0;  ///< steady-clock seconds at second 0 of the run
+  bool started_ = false;
+  int64_t batches_ = 0, samples_ = 0;
+  double seconds_ = 0, waited_ = 0;
+};
+
 /// All ranks make the same calls in the same order. Only the first rank has the lock, requests and
 /// uploads, and writes the summary. Every rank writes its part of checkpoints and its own traces.
 class RunSession {
  public:
-  /// What run() calls of the loop, in this order, each once. A step that throws ends the sequence.
+  /// The functions of the loop that run() calls, in this order, each once. An exception ends the
+  /// sequence.
   struct Loop {
     /// Calls open(), and trains until the run's length is reached, a stop is requested, or signal()
     /// is not 0.
@@ -156,16 +197,18 @@ class RunSession {
   const RunClock& clock_;
   std::shared_ptr<SummarySink> summary_sink_;
 
-  std::unique_ptr<Mailbox> lock_;               ///< from find_start() to run()
-  RunRequests requests_;                        ///< in run()
-  std::optional<Profiler> profiler_;            ///< from open() on
-  std::optional<CheckpointWriter> writer_;      ///< from open() on, if the run has a folder
-  std::unique_ptr<CheckpointUploads> uploads_;  ///< the same, on the first rank with save_remote
-  std::optional<Summary> earlier_;              ///< the folder's summary when run() began
-  bool evaluated_ = false;                      ///< whether run() has evaluated
+  std::unique_ptr<Mailbox> lock_;           ///< from find_start() to run()
+  RunRequests requests_;                    ///< set in run()
+  std::optional<Profiler> profiler_;        ///< from open() on
+  std::optional<CheckpointWriter> writer_;  ///< from open() on, if the run has a folder
+  /// From open() on, on the first rank with save_remote.
+  std::unique_ptr<CheckpointUploads> uploads_;
+  std::optional<Summary> earlier_;  ///< the folder's summary when run() began
+  bool evaluated_ = false;          ///< whether run() has evaluated
   int signal_ = 0;
-  int64_t saved_batch_ = -1;  ///< of the last checkpoint that is complete or under way; -1: none
-  std::string save_problem_;  ///< why the last failed checkpoint failed
+  /// Batch of the last checkpoint that is complete or under way; -1: none.
+  int64_t saved_batch_ = -1;
+  std::string save_problem_;       ///< why the last failed checkpoint failed
   BestMetric best_, best_before_;  ///< now; before the last checkpoint that was begun as the best
 };
 

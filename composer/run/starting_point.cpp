@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/files/run_folder.h"
 #include "base/log.h"
 #include "base/params/kinds.h"
 #include "base/remote/fetched.h"
@@ -16,7 +15,6 @@
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/recipe_changes.h"
 #include "nn/distributed/job_store.h"
 #include "nn/network/outline.h"
 
@@ -25,7 +23,7 @@ namespace {
 
 std::string text_of(SplitOptions split) { return one_line(write_fields(collect(split))); }
 
-/// How weights of the checkpoint are taken where its run cannot go on.
+/// How to start from the checkpoint's weights if its run cannot be resumed.
 std::string new_run_from(const StartingPoint& start) {
   return "to start a new one from its weights, give " +
          (start.own ? "--load_path " + start.path.string() +
@@ -33,7 +31,7 @@ std::string new_run_from(const StartingPoint& start) {
                     : std::string("--load_weights_only true"));
 }
 
-/// As far as both go.
+/// Whether the shorter list is the beginning of the longer one.
 bool begin_alike(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   return std::equal(
       a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
@@ -50,8 +48,8 @@ std::optional<std::filesystem::path> newest_of(const RunFolder& folder,
   return newest_checkpoint(folder.checkpoints(), store);
 }
 
-/// What autoresume finds: the newest checkpoint of the run's folder, or of save_remote where that
-/// has a newer one, which is copied to the folder. Empty: none. Tidies up after a kill.
+/// The checkpoint for autoresume: the newest of the run's folder, or a newer one of save_remote,
+/// which is copied to the folder. Empty: none. Cleans up after a kill.
 std::string take_newest(const RunFolder& folder, const TrainerOptions& options) {
   const auto newest = newest_of(folder, options);
   if (!newest) return "";
@@ -207,7 +205,7 @@ std::string other_data(const Checkpoint& checkpoint, const std::string& digest,
 }
 
 void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
-                   const TrainerOptions& options, const RunLength& schedule, const RunNow& now) {
+                   const TrainerOptions& options, const RunLength& run_length, const RunNow& now) {
   const auto path = start.path.string();
   const auto optimizer = optimizer_of(checkpoint.recipe), ours = optimizer_of(now.recipe);
   if (!optimizer.empty() && !ours.empty() && optimizer != ours)
@@ -215,7 +213,7 @@ void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
                     ours + ". " + how_to_go_on(start, "optimizer that it began with"));
   if (const auto problem = split_problem(checkpoint.recipe, options.split); !problem.empty())
     throw UserError(path + ": " + problem + ". " + how_to_go_on(start, "checkpoint's split"));
-  // Classes may be added behind the others; more names for the same data are not theirs.
+  // Classes may be appended, but not to the same data.
   if (const auto& classes = checkpoint.class_names;
       !classes.empty() && !begin_alike(classes, now.class_names) &&
       (checkpoint.data != now.data || classes.size() == now.class_names.size()))
@@ -225,16 +223,16 @@ void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
                     how_to_go_on(start, "data the same classes"));
   if (const auto problem = other_data(checkpoint, now.data, options.split); !problem.empty())
     log::warn(path + ": " + problem);
-  if (checkpoint.train_batch_size == schedule.batch_size &&
-      checkpoint.batches_per_epoch == schedule.batches_per_epoch &&
-      checkpoint.samples_per_epoch == schedule.samples_per_epoch)
+  if (checkpoint.train_batch_size == run_length.batch_size &&
+      checkpoint.batches_per_epoch == run_length.batches_per_epoch &&
+      checkpoint.samples_per_epoch == run_length.samples_per_epoch)
     return;
   const auto text = [](int64_t size, int64_t batches) {
     return quantity(batches, "batch") + " of " + std::to_string(size) + " an epoch";
   };
-  const auto problem = path + ": was made with " +
-                       text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
-                       ", this run has " + text(schedule.batch_size, schedule.batches_per_epoch);
+  const auto problem =
+      path + ": was made with " + text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
+      ", this run has " + text(run_length.batch_size, run_length.batches_per_epoch);
   if (checkpoint.time.batch_in_epoch > 0)
     throw UserError(problem + ": it can only go on from an epoch's end like this. " +
                     how_to_go_on(start, "data and train_batch_size that it began with"));

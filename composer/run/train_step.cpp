@@ -21,7 +21,7 @@ namespace {
 
 int64_t divided_up(int64_t number, int64_t by) { return (number + by - 1) / by; }
 
-/// `batch` in at most `parts`, as many on every rank.
+/// Splits `batch` into at most `parts` parts, equally many on every rank.
 std::vector<Batch> split(const Batch& batch, int64_t parts, const Ranks& ranks) {
   if (parts == 1) return {batch};
   return batch.split(std::min(parts, std::ranges::min(ranks.gather(batch.samples()))));
@@ -71,7 +71,7 @@ at::Tensor TrainStep::run() {
   return loss;
 }
 
-/// One update of the weights; returns the mean loss over the part.
+/// Does one update of the weights; returns the mean loss over the part.
 at::Tensor TrainStep::update_on(const Batch& part) {
   const int64_t first_sample = state_.first_sample;
   state_.batch = part;
@@ -85,7 +85,7 @@ at::Tensor TrainStep::replayed_update() {
   return graphs_ ? graphs_->run(state_, [this] { return update(); }) : update();
 }
 
-/// In as many microbatches as memory asks for.
+/// Repeats an update with more microbatches until memory suffices.
 at::Tensor TrainStep::repeated_update() {
   const auto batch = state_.batch;
   const int64_t first_sample = state_.first_sample;
@@ -118,7 +118,7 @@ at::Tensor TrainStep::repeated_update() {
   }
 }
 
-/// Of a step that failed: with its graph of gradients goes the memory of all that it saved.
+/// Drops the results of a failed step: freeing its autograd graph frees all saved tensors.
 void TrainStep::forget_passes() {
   state_.outputs = state_.loss = at::Tensor();
   passes_.clear();
@@ -128,19 +128,20 @@ void TrainStep::forget_passes() {
   free_unused_memory(state_.device);
 }
 
-/// Into which an update of so many samples on a rank is split. Where memory decides, that of a
-/// smaller batch has no more than the largest microbatch of a whole one makes necessary.
+/// The number of microbatches of an update with `samples` samples on a rank. If memory decides, a
+/// smaller batch has no more microbatches than the size of a whole batch's largest microbatch
+/// requires.
 int64_t TrainStep::microbatches_of(int64_t samples, int64_t grad_accum) const {
   const int64_t most = divided_up(grad_accum, state_.updates);
   if (!repeats_) return most;
-  const int64_t whole = state_.schedule.batch_size / (state_.ranks.size() * state_.updates);
+  const int64_t whole = state_.run_length.batch_size / (state_.ranks.size() * state_.updates);
   const int64_t largest = samples < whole ? largest_microbatch(grad_accum) : 1;
   return std::min(most, divided_up(samples, largest));
 }
 
-/// Of a whole batch, on a rank.
+/// The number of samples in the largest microbatch of a whole batch, on a rank.
 int64_t TrainStep::largest_microbatch(int64_t grad_accum) const {
-  return divided_up(divided_up(state_.schedule.batch_size, state_.ranks.size()), grad_accum);
+  return divided_up(divided_up(state_.run_length.batch_size, state_.ranks.size()), grad_accum);
 }
 
 void TrainStep::split_further(const std::string& problem) {
@@ -162,7 +163,7 @@ void TrainStep::split_further(const std::string& problem) {
             std::to_string(largest) + (largest == 1 ? " sample" : " samples") + " on a rank");
 }
 
-/// The part of an update that may be replayed.
+/// Does the part of an update that may be replayed.
 at::Tensor TrainStep::update() {
   const auto whole = state_.batch;
   const int64_t first_sample = state_.first_sample;
@@ -175,7 +176,8 @@ at::Tensor TrainStep::update() {
   sums_.clear();
   if (state_.sharded_parameters) state_.sharded_parameters->begin_update();
   const auto parts = microbatches_of(whole.samples(), state_.grad_accum);
-  // Ranks that wait for each other after their passes alone may have different numbers of them.
+  // With repeats_, ranks wait for each other only after their passes, and may have different
+  // numbers of passes.
   const auto loss =
       passes_of_all(repeats_ ? whole.split(parts) : split(whole, parts, state_.ranks));
   state_.batch = whole;
@@ -192,8 +194,8 @@ at::Tensor TrainStep::update() {
   return loss;
 }
 
-/// The passes of this rank, and then what follows on those of the others: no rank waits for
-/// another one within its passes, which may run out of memory.
+/// Does the passes of this rank, then sums the gradients of all ranks: no rank waits for another
+/// one within its passes, which may run out of memory.
 at::Tensor TrainStep::passes_of_all(const std::vector<Batch>& microbatches) {
   if (!repeats_ || state_.ranks.alone()) return forward_backward(microbatches);
   at::Tensor loss;
@@ -211,7 +213,7 @@ at::Tensor TrainStep::passes_of_all(const std::vector<Batch>& microbatches) {
   const auto failures = state_.ranks.gather(static_cast<int64_t>(failed));
   if (const auto first = std::ranges::find(failures, 1); first != failures.end())
     throw OutOfMemory(failed ? problem : "of rank " + std::to_string(first - failures.begin()));
-  updating_ = true;  // the others do not look for this rank's failures any more
+  updating_ = true;  // the other ranks no longer check for failures of this rank
   sync_.sum(trained(*state_.optimizer));
   return loss;
 }
@@ -252,7 +254,7 @@ at::Tensor TrainStep::loss_of(const at::Tensor& outputs, const Target& target, d
   return share == 1 ? loss : loss * share;
 }
 
-/// last: of an update's microbatches.
+/// last: the update's last microbatch.
 void TrainStep::backward(const at::Tensor& loss, bool last) {
   RECORD_USER_SCOPE("backward");
   const auto scaled = scaler_.enabled() ? scaler_.scale(loss) : loss;

@@ -15,34 +15,35 @@
 
 namespace composer {
 
-/// The events from before_train_batch to after_train_batch are fired here.
+/// Runs training steps, with the events from before_train_batch to after_train_batch.
 class TrainStep {
  public:
-  /// state: with its device and precision; referred to, as is `engine`. grad_clip_norm: of all
-  /// gradients together; not above 0: no limit. With sync.when_asked a step whose passes run out of
-  /// memory on some rank leaves no trace, and is done again on all in twice as many microbatches:
-  /// state.grad_accum grows. RunError where there can be no smaller ones. It is then the number of
-  /// a whole batch; smaller ones have as many as its largest microbatch asks for.
+  /// state: has its device and precision; a reference is kept, as to `engine`. grad_clip_norm: the
+  /// largest norm of all gradients; not above 0: no limit. With sync.when_asked a step that runs
+  /// out of memory on some rank has no effect, and is repeated on all ranks with twice as many
+  /// microbatches: state.grad_accum grows. RunError if microbatches cannot be smaller. grad_accum
+  /// then holds for a whole batch; smaller batches have as few microbatches as its largest
+  /// microbatch allows.
   TrainStep(State& state, Engine& engine, double grad_clip_norm,
             const GradientSyncOptions& sync = {});
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
 
-  /// state.batch through the network, in state.updates updates of state.grad_accum microbatches in
-  /// all. Leaves state.batch whole. Returns the mean loss over the batch of all ranks, a scalar on
+  /// Trains on state.batch, in state.updates updates of state.grad_accum microbatches in all.
+  /// Leaves state.batch unchanged. Returns the mean loss over the batch of all ranks, a scalar on
   /// the device.
   at::Tensor run();
 
-  /// From before_forward to the end of an update, steps are replayed.
+  /// Replays steps from before_forward to the end of an update.
   void replay_by(std::unique_ptr<CapturedSteps> graphs);
 
-  /// See State::recompute_gradients.
+  /// Implements State::recompute_gradients.
   void recompute_gradients();
 
   /// The objective's running_metric() of the training batches since its reset.
   RunningMetric& metric() { return metric_; }
   GradScaler& scaler() { return scaler_; }
-  /// Of gradients that this rank gave to be summed since the beginning.
+  /// Bytes of gradients that this rank has sent to be summed so far.
   int64_t sent_bytes() const;
 
  private:
@@ -61,12 +62,12 @@ class TrainStep {
   void finish_gradients();
   void update_weights();
 
-  /// What each microbatch went through the network as, for recompute_gradients.
+  /// The input of a forward pass, for recompute_gradients().
   struct Pass {
     at::Tensor input;
     Target target;
     int64_t first_sample;
-    double share;  ///< of the batch's samples, over all ranks
+    double share;  ///< share of the samples of all ranks' batch
   };
 
   State& state_;
@@ -76,10 +77,10 @@ class TrainStep {
   GradScaler scaler_;
   RunningMetric metric_;
   std::vector<Pass> passes_;
-  /// What metric_ gets of the passes: sum and samples.
+  /// The sums and numbers of samples that metric_ gets from the passes.
   std::vector<std::pair<at::Tensor, int64_t>> sums_;
-  bool repeats_;                           ///< what runs out of memory
-  bool updating_ = false;                  ///< from the passes on, which can be repeated
+  bool repeats_;           ///< repeats steps that run out of memory
+  bool updating_ = false;  ///< the passes are over: the step can no longer be repeated
   std::unique_ptr<CapturedSteps> graphs_;  ///< null: steps are not replayed
 };
 

@@ -13,16 +13,15 @@
 #include "base/process/interrupt.h"
 #include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/evaluation_recorder.h"
-#include "composer/callbacks/histogram_monitor.h"
+#include "composer/callbacks/monitors.h"
 #include "composer/callbacks/own_callbacks.h"
 #include "composer/callbacks/run_times.h"
-#include "composer/callbacks/stragglers.h"
 #include "composer/logging/console.h"
-#include "composer/logging/image_folder.h"
-#include "composer/recipe/dump.h"
-#include "composer/recipe/evaluators.h"
+#include "composer/logging/sinks.h"
+#include "composer/recipe/options.h"
+#include "composer/recipe/recipe.h"
+#include "composer/run/epoch_length.h"
 #include "composer/run/run_description.h"
-#include "composer/run/run_header.h"
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
 #include "nn/network/metrics.h"
@@ -33,24 +32,11 @@
 namespace composer {
 namespace {
 
-/// Logged values of so many batches are written whatever log_interval says.
+/// Logged values are written at least every so many batches, whatever log_interval is.
 constexpr int64_t most_unwritten_batches = 100;
 
-/// Batches in a row that loss scaling may need to find its scale.
+/// Bad batches in a row that are tolerated while loss scaling looks for its scale.
 constexpr int64_t scale_searches = 50;
-
-RunLength schedule_of(const TrainerOptions& options, const Loader* loader) {
-  RunLength schedule;
-  schedule.batch_size = options.train_batch_size;
-  if (options.max_duration.value > 0)
-    schedule.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
-  schedule.planned = schedule.max_duration;
-  if (loader != nullptr) {
-    schedule.batches_per_epoch = loader->batches_per_epoch();
-    schedule.samples_per_epoch = loader->samples_per_epoch();
-  }
-  return schedule;
-}
 
 GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine& engine) {
   static const std::map<std::string, at::ScalarType> types{
@@ -62,23 +48,22 @@ GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine
           std::ranges::any_of(engine.algorithms(), leaves_out), options.grad_accum.automatic};
 }
 
-/// UserError naming every algorithm with which a step cannot be repeated.
-void refuse_repeated_steps(const Engine& engine, bool alone) {
+/// UserError naming every algorithm with a reason against `setting`. reason: (algorithm) -> text,
+/// empty for none.
+void refuse_algorithms(const Engine& engine, const std::string& setting, const auto& reason) {
   std::vector<std::string> problems;
   for (const auto& [name, algorithm, events] : engine.algorithms())
-    if (const auto reason = algorithm->against_repeated_steps(alone); !reason.empty())
-      problems.push_back("grad_accum: auto: algorithms." + name + ": " + reason +
-                         "; give a number");
+    if (const auto text = reason(*algorithm); !text.empty())
+      problems.push_back(setting + ": algorithms." + name + ": " + text);
   if (!problems.empty()) throw UserError(problems);
 }
 
-/// UserError naming every algorithm that needs all weights on each rank.
-void refuse_whole_weights(const Engine& engine) {
-  std::vector<std::string> problems;
-  for (const auto& [name, algorithm, events] : engine.algorithms())
-    if (const auto reason = algorithm->prevents_sharding(); !reason.empty())
-      problems.push_back("parallelism: fsdp: algorithms." + name + ": " + reason);
-  if (!problems.empty()) throw UserError(problems);
+/// UserError naming every algorithm with which a step cannot be repeated.
+void refuse_repeated_steps(const Engine& engine, bool alone) {
+  refuse_algorithms(engine, "grad_accum: auto", [&](const Algorithm& algorithm) {
+    const auto reason = algorithm.against_repeated_steps(alone);
+    return reason.empty() ? "" : reason + "; give a number";
+  });
 }
 
 template <class T>
@@ -88,7 +73,7 @@ std::set<std::string> names_of(const std::vector<Member<T>>& members) {
   return names;
 }
 
-/// UserError where ranks do not share images as the options say.
+/// UserError if ranks do not divide images as the options demand.
 void check_spatial_ranks(const TrainerOptions& options, const Ranks& ranks) {
   if (ranks.of_rows().size() == options.spatial_ranks) return;
   if (auto problem = spatial_ranks_problem(options.spatial_ranks, ranks.size()); !problem.empty())
@@ -99,8 +84,9 @@ void check_spatial_ranks(const TrainerOptions& options, const Ranks& ranks) {
                   "ranks.divided_by_rows(options.spatial_ranks)");
 }
 
-/// The same on all ranks. `amp` is measured: a run that goes on keeps to what it began with, and
-/// what a checkpoint was trained in is evaluated in that. loaded: of what is at `start`.
+/// Resolves the precision, equally on all ranks. `amp` is measured: a resumed run keeps its
+/// precision, and an evaluation uses that of the checkpoint's training. loaded: the origin of the
+/// weights at `start`.
 Precision choose_precision(const TrainerOptions& options, const State& state,
                            const StartingPoint& start, const Provenance& loaded) {
   const bool same_network = start.everything || !state.optimizer;
@@ -116,7 +102,7 @@ Precision choose_precision(const TrainerOptions& options, const State& state,
   return resolve_precision(state.ranks.broadcast(word), state.device);
 }
 
-/// What the ranks divide, and a line that says so.
+/// Determines what the ranks divide, and logs it.
 Divided find_division(const TrainerOptions& options, const State& state) {
   const auto& word = options.parallelism;
   if (word == "ddp") return Divided::nothing;
@@ -139,7 +125,7 @@ bool divides_weights(const TrainerOptions& options, const Ranks& ranks) {
   return options.parallelism == "fsdp" && !ranks.alone();
 }
 
-/// Leaves each rank its part of the weights; null where they are not divided.
+/// Divides the weights among the ranks; null if they are not divided.
 std::shared_ptr<ShardedParameters> sharded_parameters(const TrainerOptions& options,
                                                       const Engine& engine, const State& state) {
   if (!divides_weights(options, state.ranks)) return nullptr;
@@ -152,7 +138,7 @@ std::shared_ptr<ShardedParameters> sharded_parameters(const TrainerOptions& opti
 
 using FurtherEvaluators = std::vector<std::unique_ptr<Evaluator>>;
 
-/// UserError where save_best names what a training run does not evaluate.
+/// UserError if save_best names a metric that the training run does not evaluate.
 void check_save_best(const TrainerOptions& options, const State& state,
                      const FurtherEvaluators& further) {
   if (options.save_best.empty()) return;
@@ -166,7 +152,7 @@ void check_save_best(const TrainerOptions& options, const State& state,
                       " is 0");
 }
 
-/// Parts made by hand have not been through a recipe.
+/// Checks evaluators, as parts made in C++ have not been checked by a recipe.
 void check_evaluators(const FurtherEvaluators& further) {
   std::set<std::string> names;
   for (const auto& evaluator : further) {
@@ -179,7 +165,7 @@ void check_evaluators(const FurtherEvaluators& further) {
   }
 }
 
-/// wanted: whether one is added where the recipe names none.
+/// wanted: adds a console if the recipe names none.
 void add_console(Logger& logger, bool progress_bar, bool wanted) {
   for (const auto& sink : logger.sinks())
     if (auto* console = dynamic_cast<ConsoleSink*>(sink.get())) {
@@ -194,7 +180,7 @@ void log_running_metric(Logger& logger, const State& state, TrainStep& step) {
              step.metric().value());
 }
 
-/// Parts made by hand have not been through a recipe, whose rules are these.
+/// Checks options, as parts made in C++ have not been checked by a recipe.
 void check(TrainerOptions options) {
   Problems problems;
   check_fields(collect(options), "", problems);
@@ -219,7 +205,9 @@ Trainer::Trainer(TrainerParts parts)
                options_, context_, state_, engine_, logger_, clock_) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
-  state_.schedule = schedule_of(options_, train_loader_.get());
+  state_.run_length =
+      planned_run_length(train_loader_ ? train_loader_->batches_per_epoch() : 1,
+                         train_loader_ ? train_loader_->samples_per_epoch() : 1, options_);
   state_.class_names = std::move(parts.class_names);
   if (train_loader_) {
     state_.image_size = train_loader_->image_size();
@@ -264,10 +252,10 @@ void Trainer::prepare() {
   check_evaluators(further_evaluators_);
   if (train_loader_) check_save_best(options_, state_, further_evaluators_);
   if (train_loader_)
-    for (const auto& warning : check(schedulers_, state_.schedule, options_.scale_schedule_ratio))
+    for (const auto& warning : check(schedulers_, state_.run_length, options_.scale_schedule_ratio))
       log::warn(warning);
 
-  // Surgery may not see the optimizer: it is attached to what surgery leaves.
+  // Surgery must not see the optimizer, which is attached after surgery.
   auto optimizer = std::exchange(state_.optimizer, nullptr);
   engine_.run(Event::init, state_);
   if (!state_.ranks.of_rows().alone()) check_by_rows(*state_.model);
@@ -282,11 +270,13 @@ void Trainer::prepare() {
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) {
     const auto divided = find_division(options_, state_);
-    if (divided == Divided::weights) refuse_whole_weights(engine_);
+    if (divided == Divided::weights)
+      refuse_algorithms(engine_, "parallelism: fsdp",
+                        [](const Algorithm& algorithm) { return algorithm.prevents_sharding(); });
     state_.optimizer->attach(*state_.model, state_.ranks, divided);
   }
   restore(start);
-  // Draws of weights may differ in their last bits between processors.
+  // Initial weights may differ in their last bits between processors.
   state_.ranks.broadcast(state_.model->parameters());
   state_.ranks.broadcast(state_.model->buffers());
 }
@@ -309,7 +299,7 @@ void Trainer::open_run() {
     logger_.add(std::make_shared<ImageFolder>());
   }
   add_console(logger_, options_.progress_bar, std::exchange(console_, false));
-  const auto histograms = logger_.histogram_interval(state_.schedule);
+  const auto histograms = logger_.histogram_interval(state_.run_length);
   if (divides_weights(options_, state_.ranks) && histograms.value > 0)
     log::info("parallelism: fsdp: no histograms are logged: no rank has all weights");
   else if (histograms.value > 0)
@@ -325,13 +315,13 @@ void Trainer::open_run() {
   for (const auto* evaluator : evaluators())
     if (evaluator->evaluated_batch() == state_.time.batch) evaluated.push_back(evaluator->set());
   logger_.open(
-      {folder, run_folder.run_name(), state_.schedule, state_.time, evaluated, header, recipe_});
+      {folder, run_folder.run_name(), state_.run_length, state_.time, evaluated, header, recipe_});
 }
 
 void Trainer::describe_run(const std::vector<std::string>& header) {
   if (state_.ranks.first())
     write_run_description(session_.folder().path(), header, state_.class_names,
-                          engine_.algorithms(), state_.schedule);
+                          engine_.algorithms(), state_.run_length);
   if (evaluator_.loader() != nullptr)
     add<EvaluationRecorder>(own_callbacks::evaluation_recorder, session_.folder().path(),
                             evaluator_.loader()->normalization());
@@ -355,13 +345,13 @@ void Trainer::train() {
   clock_.start(state_.time.seconds);
   state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
-  state_.sharded_parameters.reset();  // of another fit()
-  // From here on: what came before may write to all weights.
+  state_.sharded_parameters.reset();  // those of an earlier fit()
+  // Weights are divided from here on: fit_start may write to all weights.
   state_.sharded_parameters = sharded_parameters(options_, engine_, state_);
   if (session_.nothing_left())
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
-              ", max_duration is " + state_.schedule.max_duration.str());
+              ", max_duration is " + state_.run_length.max_duration.str());
   session_.agree();
   if (state_.time.batch > 0) {
     evaluate_if_due(false);
@@ -418,8 +408,8 @@ void Trainer::start_loader() {
     plan = std::move(sizes), planner = algorithm.name;
   }
   const auto& time = state_.time;
-  // The loader counts batches by its own epochs; a run that once had others is elsewhere.
-  const int64_t ahead = state_.schedule.ahead_of_epochs;
+  // The loader counts batches by its own epochs; a run that had other epochs before has an offset.
+  const int64_t ahead = state_.run_length.ahead_of_epochs;
   if (plan) expect_many_image_sizes();
   if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
@@ -430,7 +420,7 @@ void Trainer::start_loader() {
 }
 
 bool Trainer::stopping() {
-  return session_.signal() != 0 || state_.schedule.finished(state_.time) ||
+  return session_.signal() != 0 || state_.run_length.finished(state_.time) ||
          !engine_.control().stop_reason().empty();
 }
 
@@ -441,7 +431,7 @@ void Trainer::train_epoch() {
     engine_.run(Event::epoch_start, state_);
   }
   const auto whole = [&] {
-    return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch;
+    return state_.time.batch_in_epoch >= state_.run_length.batches_per_epoch;
   };
   while (!whole()) {
     session_.profiler().step(state_.time.batch, state_);
@@ -467,10 +457,10 @@ RawBatch Trainer::next_training_batch() {
   const bool first = clock_.batches() == 0;
   if (first) logger_.progress({Progress::Phase::waiting, state_.time});
   auto batch = feed_->next();
-  if (!batch) batch = feed_->next();  // the end of the epoch before
+  if (!batch) batch = feed_->next();  // the end of the previous epoch
   if (!batch)
     throw RunError("the training loader gave no batch where its epochs have " +
-                   std::to_string(state_.schedule.batches_per_epoch));
+                   std::to_string(state_.run_length.batches_per_epoch));
   if (first) logger_.progress({Progress::Phase::training, state_.time});
   return std::move(*batch);
 }
@@ -502,7 +492,7 @@ void Trainer::train_batch(RawBatch batch) {
   if (!stopping()) feed_->fetch_ahead();
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();
-  const bool due = state_.schedule.due(options_.log_interval, state_.time, false);
+  const bool due = state_.run_length.due(options_.log_interval, state_.time, false);
   if (due) log_running_metric(logger_, state_, *step_);
   engine_.run(Event::batch_end, state_);
   RECORD_USER_SCOPE("log");
@@ -541,7 +531,7 @@ void Trainer::end_epoch() {
   });
   session_.agree();
   evaluate_if_due(true);
-  counted([&] { logger_.write(); });  // which may wait for a GPU
+  counted([&] { logger_.write(); });  // it may wait for a GPU
   engine_.run(Event::epoch_checkpoint, state_);
   session_.agree();
   save_if_asked();
@@ -549,7 +539,7 @@ void Trainer::end_epoch() {
 
 void Trainer::schedule_learning_rate() {
   state_.optimizer->set_lr_multiplier(
-      multiplier(schedulers_, state_.time, state_.schedule, options_.scale_schedule_ratio));
+      multiplier(schedulers_, state_.time, state_.run_length, options_.scale_schedule_ratio));
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {
@@ -557,7 +547,7 @@ void Trainer::evaluate_if_due(bool epoch_end) {
   const bool ended = last();
   Metrics metrics;
   if (!run_evaluations(epoch_end, ended, metrics)) return;
-  // One set's evaluation may end the run, and others have not been evaluated on at its end.
+  // One set's evaluation may end the run; then the other sets are evaluated too.
   if (!further_evaluators_.empty() && !ended) {
     session_.agree();
     if (last()) run_evaluations(epoch_end, true, metrics);

@@ -1,4 +1,4 @@
-// The training loop. It is the only one; event.h draws it.
+// The training loop. event.h draws it.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,13 @@
 
 #include "base/run_context.h"
 #include "composer/logging/logger.h"
-#include "composer/logging/loss_guard.h"
+#include "composer/logging/sinks.h"
 #include "composer/loop/engine.h"
 #include "composer/loop/loader.h"
 #include "composer/loop/state.h"
 #include "composer/recipe/options.h"
 #include "composer/run/evaluator.h"
 #include "composer/run/feed.h"
-#include "composer/run/run_clock.h"
 #include "composer/run/run_session.h"
 #include "composer/run/starting_point.h"
 #include "composer/run/train_step.h"
@@ -26,21 +25,21 @@
 
 namespace composer {
 
-/// One of the further sets that are evaluated on.
+/// A further evaluation set.
 struct EvaluationSet {
-  std::string name;  ///< names its metrics: metrics/<name>/Accuracy
+  std::string name;  ///< the set's name in its metrics: metrics/<name>/Accuracy
   std::shared_ptr<Loader> loader;
-  std::optional<Time> interval{};          ///< none: the run's eval_interval
-  std::vector<std::string> class_names{};  ///< in order of their index; may be empty
+  std::optional<Time> interval{};          ///< the interval; none: the run's eval_interval
+  std::vector<std::string> class_names{};  ///< class names by index; may be empty
 };
 
-/// What a run is made of.
+/// The parts of a run.
 struct TrainerParts {
   explicit TrainerParts(RunContext made = read_run_context()) : context(std::move(made)) {}
 
   RunContext context;
   TrainerOptions options;
-  std::optional<at::Device> device;  ///< options.device, resolved; nothing: not yet
+  std::optional<at::Device> device;  ///< the resolved options.device; nothing: not resolved yet
   std::shared_ptr<Model> model;
   std::shared_ptr<Loader> train_loader;  ///< may be null for evaluation and prediction only
   std::shared_ptr<Loader> eval_loader;   ///< may be null
@@ -50,11 +49,12 @@ struct TrainerParts {
   std::vector<Member<Callback>> callbacks;
   std::vector<std::shared_ptr<LogSink>> loggers;
   std::string recipe;  ///< the resolved recipe, for the run folder and checkpoints; may be empty
-  std::vector<std::string> class_names;  ///< in order of their index, for checkpoints; may be empty
+  std::vector<std::string> class_names;  ///< class names by index, for checkpoints; may be empty
   bool console = true;                   ///< show progress on standard error
-  Ranks ranks;  ///< the processes that train together; each has its own TrainerParts
-  std::shared_ptr<StepRecorder> step_recorder{};  ///< of cuda_graph; null: the device's own
-  std::vector<EvaluationSet> evaluators{};        ///< beside eval_loader
+  Ranks ranks;  ///< the ranks that train together; each process has its own TrainerParts
+  /// Recorder for cuda_graph; null: the device's own.
+  std::shared_ptr<StepRecorder> step_recorder{};
+  std::vector<EvaluationSet> evaluators{};  ///< further sets beside eval_loader
 };
 
 class Trainer {
@@ -75,8 +75,7 @@ class Trainer {
   }
 
   /// Does surgery (event init), moves the model to the device, attaches the optimizer and loads the
-  /// checkpoint. Later calls do nothing. UserError when the recipe or what load_path names does not
-  /// fit.
+  /// checkpoint. Later calls do nothing. UserError if the recipe or load_path does not fit.
   void prepare();
 
   /// Trains to max_duration in its own run folder. A signal ends the run early, with a
@@ -90,11 +89,11 @@ class Trainer {
   /// eval_loader's samples.
   Metrics evaluate_all(ConfusionMatrix* confusion = nullptr);
 
-  /// Gives the logits of each batch of `loader`, in order. Classes are those of the loader (of
-  /// Dataset::open_files: which sample each row is).
+  /// Calls `receive` with the logits of each batch of `loader`, in order. Classes are the loader's;
+  /// for Dataset::open_files() they are the indices of the samples.
   void predict(Loader& loader, const Evaluator::Receive& receive);
 
-  /// What load_path's weights say of where they come from, from prepare() on.
+  /// The origin of load_path's weights, from prepare() on.
   const Provenance& loaded() const { return loaded_; }
 
   const State& state() const { return state_; }
@@ -149,7 +148,7 @@ class Trainer {
   std::optional<at::Device> device_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
-  std::string data_digest_;  ///< of train_loader_, from prepare() on
+  std::string data_digest_;  ///< digest of train_loader_, from prepare() on
   Provenance loaded_;
   bool console_;  ///< a console sink is wanted and not yet added
 
@@ -157,10 +156,10 @@ class Trainer {
   Engine engine_;
   Logger logger_;
   std::shared_ptr<LossGuard> loss_guard_;  ///< from fit() on
-  Evaluator evaluator_;                    ///< of val_dataset
+  Evaluator evaluator_;                    ///< evaluates on val_dataset
   std::vector<std::unique_ptr<Evaluator>> further_evaluators_;
   std::optional<TrainStep> step_;  ///< from prepare() on
-  std::optional<Feed> feed_;       ///< of train_loader_, in fit()
+  std::optional<Feed> feed_;       ///< batches of train_loader_, in fit()
   at::ScalarType input_type_ = at::kFloat;
   std::shared_ptr<StepRecorder> step_recorder_;
   RunClock clock_;

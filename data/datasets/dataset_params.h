@@ -8,7 +8,6 @@
 
 #include "base/params/params.h"
 #include "composer/loop/loader.h"
-#include "composer/run/data_facts.h"
 #include "data/batches/image_loader.h"
 
 namespace composer {

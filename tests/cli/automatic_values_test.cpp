@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/checkpoint/provenance.h"
+#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/automatic.h"
-#include "composer/recipe/dump.h"
+#include "composer/recipe/recipe.h"
 #include "composer/run/assemble.h"
 #include "everything.h"
 #include "look.h"

@@ -3,10 +3,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/checkpoint/checkpoint_writer.h"
 #include "composer/checkpoint/dcp.h"
 #include "composer/checkpoint/torch_file.h"
 #include "program.h"
+#include "tests/composer/saved_checkpoint.h"
 #include "tests/python.h"
 #include "tests/temporary_folder.h"
 
@@ -24,7 +24,7 @@ struct Saved : TemporaryFolder {
                         {"fc.bias", at::ones({4})}};
     checkpoint.optimizer.tensors = {{"momentum_buffer.fc.weight", at::full({4, 3}, 0.5)}};
     checkpoint.parts["algorithms.ema"].tensors = {{"fc.weight", at::zeros({4, 3})}};
-    save_checkpoint(path(), checkpoint, false);
+    save_checkpoint(path(), checkpoint);
   }
   Outcome checkpoint_command(const std::string& words) const {
     return run(path(), split("checkpoint " + words));

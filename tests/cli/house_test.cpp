@@ -12,7 +12,6 @@
 
 #include "cli/declarations.h"
 #include "composer/loop/event.h"
-#include "composer/recipe/evaluators.h"
 #include "composer/recipe/options.h"
 #include "data/formats/decode.h"
 #include "everything.h"
@@ -197,15 +196,14 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
                                            {"composer/callbacks/evaluation_recorder.cpp", 1},
                                            {"composer/logging/command_log.cpp", 1},
                                            {"composer/logging/csv.cpp", 1},
-                                           {"composer/logging/image_folder.cpp", 2},
-                                           {"composer/logging/sinks.cpp", 1},
+                                           {"composer/logging/sinks.cpp", 3},
                                            {"composer/run/run_description.cpp", 1},
                                            {"composer/checkpoint/checkpoint.cpp", 2},
                                            {"composer/checkpoint/checkpoint_writer.cpp", 2},
                                            {"composer/checkpoint/dcp.cpp", 2},
                                            {"base/params/foreign_json.cpp", 1},
                                            {"base/files/mailbox.cpp", 1},
-                                           {"composer/checkpoint/provenance.cpp", 1},
+                                           {"composer/checkpoint/manifest.cpp", 1},
                                            {"base/files/run_folder.cpp", 1},
                                            {"composer/checkpoint/safetensors.cpp", 1},
                                            {"composer/checkpoint/weights.cpp", 1},

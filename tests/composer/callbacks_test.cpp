@@ -1,15 +1,13 @@
 // Callbacks that watch a run, in small ones.
+#include "composer/callbacks/callbacks.h"
+
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
 #include <map>
 
 #include "base/error.h"
-#include "composer/callbacks/gradient_monitor.h"
-#include "composer/callbacks/image_monitor.h"
-#include "composer/callbacks/memory_monitor.h"
-#include "composer/callbacks/runtime_estimator.h"
-#include "composer/callbacks/threshold_stopper.h"
+#include "composer/callbacks/monitors.h"
 #include "nn/network/normalize.h"
 #include "nn/optimization/gradient_norm.h"
 #include "tests/composer/terminal.h"

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/process/interrupt.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/checkpoint/checkpoint_uploads.h"
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
@@ -305,7 +304,7 @@ TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") 
                  Contains("403 AccessDenied"));
   CHECK_FALSE(uploads.problem());
   refused = false;
-  uploads.add_missing("ep0-ba1", false);
+  uploads.add("ep0-ba1", false, /*unless_there=*/true);
   run.make("ep0-ba2", "2");
   uploads.add("ep0-ba2", false);
   uploads.mark_best("ep0-ba2");
@@ -314,7 +313,7 @@ TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") 
   CHECK(run.store().names() == Names{"ep0-ba2", "ep0-ba1"});
   CHECK(run.memory.get("prefix/run/checkpoints/best") == "ep0-ba2");
   const size_t before = run.memory.server().requests().size();
-  uploads.add_missing("ep0-ba1", false);
+  uploads.add("ep0-ba1", false, /*unless_there=*/true);
   uploads.finish();
   for (size_t i = before; i < run.memory.server().requests().size(); ++i)
     CHECK(run.memory.server().requests()[i].method == "GET");

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/checkpoint/checkpoint_writer.h"
 #include "composer/checkpoint/weights.h"
+#include "tests/composer/saved_checkpoint.h"
 #include "tests/temporary_folder.h"
 
 namespace composer::checkpoint_test {

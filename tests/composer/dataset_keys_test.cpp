@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "composer/recipe/dump.h"
+#include "composer/recipe/recipe.h"
 #include "tests/composer/fake_components.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/temporary_folder.h"

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "composer/checkpoint/checkpoint.h"
-#include "composer/checkpoint/checkpoint_writer.h"
 #include "composer/checkpoint/torch_file.h"
 #include "composer/checkpoint/weights.h"
 #include "tests/base/largest_file.h"
+#include "tests/composer/saved_checkpoint.h"
 #include "tests/composer/wave.h"
 #include "tests/python.h"
 #include "tests/temporary_folder.h"
@@ -186,7 +186,7 @@ TEST_CASE("PyTorch reads what is written here, and its files are read here", "[d
   Checkpoint checkpoint;  // as training writes it
   checkpoint.model = tensors;
   checkpoint.optimizer.tensors = {{"momentum_buffer.conv.weight", tensors.at("conv.weight")}};
-  save_checkpoint(folder / "run", checkpoint, false);
+  save_checkpoint(folder / "run", checkpoint);
   REQUIRE(test::run_python(R"(
 import os
 import torch, torch.distributed as dist, torch.multiprocessing as mp

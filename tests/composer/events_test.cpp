@@ -4,7 +4,6 @@
 
 #include "base/files/crc32c.h"
 #include "composer/logging/logger.h"
-#include "composer/logging/spread.h"
 #include "nn/network/batch.h"
 #include "nn/profiling/memory_timeline.h"
 #include "tests/composer/unpacked_png.h"

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "composer/logging/earlier_lines.h"
 #include "composer/logging/sinks.h"
 #include "tests/base/largest_file.h"
 #include "tests/temporary_folder.h"

@@ -1,8 +1,8 @@
-#include "composer/logging/loss_guard.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+
+#include "composer/logging/sinks.h"
 
 namespace composer::loss_guard_test {
 

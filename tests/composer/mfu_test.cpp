@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/callbacks/peak_flops.h"
 #include "nn/device/gpu_name.h"
 #include "nn/network/cost.h"
 #include "tests/composer/tiny_run.h"

@@ -1,8 +1,7 @@
-#include "composer/recipe/recipe_changes.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/recipe/dump.h"
+#include "composer/recipe/recipe.h"
 
 namespace composer::recipe_changes_test {
 

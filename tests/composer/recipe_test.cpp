@@ -6,7 +6,6 @@
 #include <iterator>
 #include <set>
 
-#include "composer/recipe/dump.h"
 #include "composer/recipe/embedded_recipes.h"
 #include "tests/composer/fake_components.h"
 #include "tests/temporary_folder.h"

@@ -13,8 +13,7 @@
 
 #include "base/error.h"
 #include "composer/callbacks/evaluation_recorder.h"
-#include "composer/callbacks/image_monitor.h"
-#include "composer/logging/image_folder.h"
+#include "composer/callbacks/monitors.h"
 #include "composer/logging/sinks.h"
 #include "nn/network/wrong_images.h"
 #include "tests/composer/tiny_run.h"

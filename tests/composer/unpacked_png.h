@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "composer/logging/images.h"
+#include "composer/logging/records.h"
 
 namespace composer {
 

@@ -17,7 +17,7 @@
 #include "algorithms/swa.h"
 #include "algorithms/sync_batchnorm.h"
 #include "base/error.h"
-#include "composer/callbacks/gradient_monitor.h"
+#include "composer/callbacks/monitors.h"
 #include "models/resnet_cifar.h"
 #include "nn/optimization/muon.h"
 #include "nn/optimization/trust_ratio.h"
