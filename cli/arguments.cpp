@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
@@ -15,7 +16,6 @@
 #include "cli/run_folder.h"
 #include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
-#include "composer/recipe/recipe.h"
 #include "data/beton/source.h"
 #include "data/samples/list_file.h"
 
@@ -36,6 +36,17 @@ std::string not_a_number(const std::string& text) {
 std::string none_of(const std::string& word, const Words& known) {
   if (std::ranges::find(known, word) != known.end()) return "";
   return "'" + word + "' is none of " + joined(known) + did_you_mean(word, known);
+}
+
+CLI::Validator number_check(const std::string& name, const std::string& range,
+                            bool (*fits)(double)) {
+  return {[range, fits](const std::string& word) {
+            double value = 0;
+            return CLI::detail::lexical_cast(word, value) && fits(value) && std::isfinite(value)
+                       ? std::string()
+                       : "must be a number " + range + ", not " + word;
+          },
+          name};
 }
 
 bool has_weights(const std::string& word) {
@@ -118,9 +129,8 @@ bool is_own_data(const std::string& path) {
 /// Of a command whose recipe is the quickstart where none is given, which draws its own images:
 /// the data that the words name.
 std::optional<std::string> data_for_quickstart(const CLI::App& app, const Words& words) {
-  const Words commands{"train", "ablate", "sweep", "lr-range"};
   if (app.get_option("--file")->count() > 0 ||
-      std::ranges::find(commands, app.get_name()) == commands.end())
+      !are_among({app.get_name()}, commands_with_quickstart))
     return {};
   std::optional<std::string> data;
   Problems ignored;
@@ -170,23 +180,11 @@ bool parse(CLI::App& app, const Words& words) {
 }
 
 CLI::Validator positive() {
-  return {[](const std::string& word) {
-            double value = 0;
-            return CLI::detail::lexical_cast(word, value) && value > 0 && std::isfinite(value)
-                       ? std::string()
-                       : "must be a number above 0, not " + word;
-          },
-          "POSITIVE"};
+  return number_check("POSITIVE", "above 0", [](double value) { return value > 0; });
 }
 
 CLI::Validator not_negative() {
-  return {[](const std::string& word) {
-            double value = 0;
-            return CLI::detail::lexical_cast(word, value) && value >= 0 && std::isfinite(value)
-                       ? std::string()
-                       : "must be a number of at least 0, not " + word;
-          },
-          "NONNEGATIVE"};
+  return number_check("NONNEGATIVE", "of at least 0", [](double value) { return value >= 0; });
 }
 
 CLI::Validator word_of(const Words& words) {
@@ -203,6 +201,38 @@ Words option_names(const CLI::App& app) {
   for (const auto* option : app.get_options())
     names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   return names;
+}
+
+CLI::Option* add_recipe(CLI::App& app, std::string& file, const std::string& otherwise) {
+  app.allow_extras();
+  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
+  return app.add_option("-f,--file", file,
+                        "recipe: a path, or a name from `composer list recipes`" +
+                            (otherwise.empty() ? "" : " (default: " + otherwise + ")"));
+}
+
+const CLI::Option& add_json(CLI::App& app, const std::string& what) {
+  return *app.add_flag("--json")->description(what);
+}
+
+Recipe recipe_of(const CLI::App& app, const std::string& file) {
+  return resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)});
+}
+
+void leave_no_run(TrainerOptions& options) {
+  options.run_dir.clear(), options.run_name.clear();
+  options.save_remote.clear(), options.save_best.clear();
+  options.autoresume = false;
+}
+
+void check_alone(const std::string& command, const RankEnvironment& environment) {
+  if (environment.size > 1)
+    throw UserError(command + ": works in one process, not in " + std::to_string(environment.size) +
+                    " ranks; start it without -n");
+}
+
+std::string json_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 Words overrides_of(const CLI::App& app) {
@@ -233,8 +263,7 @@ int dispatch(const std::string& command, const CommandTable& table, const Words&
   const std::string word = words.empty() ? "" : words[0];
   if (const auto chosen = table.find(word); chosen != table.end())
     return chosen->second(Words(words.begin() + 1, words.end()));
-  Words names;
-  for (const auto& [name, action] : table) names.push_back(name);
+  const auto names = names_in(table);
   const auto all = joined(names);
   if (word == "--help" || word == "-h") {
     std::cout << "composer " << command << " ACTION: one of " << all << "; `composer " << command

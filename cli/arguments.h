@@ -4,9 +4,13 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <ranges>
 #include <string>
 
+#include "base/rank_environment.h"
 #include "cli/commands.h"
+#include "composer/recipe/recipe.h"
 
 namespace composer {
 
@@ -27,6 +31,36 @@ CLI::Validator choices(const Words& words);
 
 /// The names of `app`'s options, without dashes.
 Words option_names(const CLI::App& app);
+
+/// Declares -f/--file for a recipe, any key of which may be given as an override. otherwise: the
+/// recipe that is used without the option, for the help; empty: none.
+CLI::Option* add_recipe(CLI::App& app, std::string& file, const std::string& otherwise = "");
+
+/// Declares the flag --json. The option converts to true once it was given.
+const CLI::Option& add_json(CLI::App& app,
+                            const std::string& what = "one JSON object on standard output");
+
+/// The recipe `file` with the overrides that `app` was given.
+Recipe recipe_of(const CLI::App& app, const std::string& file);
+
+/// Lets a run leave nothing on the disk and begin afresh.
+void leave_no_run(TrainerOptions& options);
+
+/// UserError for several ranks.
+void check_alone(const std::string& command, const RankEnvironment& environment);
+
+/// The keys of a table.
+template <class Table>
+Words names_in(const Table& table) {
+  const auto names = std::views::keys(table);
+  return {names.begin(), names.end()};
+}
+
+/// One line of JSON. Bytes that are no UTF-8 are replaced.
+std::string json_line(const nlohmann::ordered_json& json);
+
+/// The commands whose recipe is the quickstart where none is given.
+inline const Words commands_with_quickstart{"train", "ablate", "sweep", "lr-range"};
 
 /// The words that `app`, whose option --file is a recipe, left as overrides. UserError where the
 /// recipe stands among them without that option, and where images of one's own do that only

@@ -246,8 +246,7 @@ Headspace rates_of(const std::vector<Stretch>& stretches, const DecodedSamples& 
 
 Measured measure(Recipe recipe, const RunContext& context, double seconds) {
   auto& options = recipe.options;
-  options.run_dir.clear(), options.run_name.clear(), options.save_best.clear();
-  options.autoresume = false;
+  leave_no_run(options);
   options.on_nan = "ignore";
   options.max_duration = {static_cast<double>(endless), TimeUnit::batch};
   recipe.val_dataset = nullptr;
@@ -289,22 +288,15 @@ int bench_headspace_command(const Words& words) {
       "bench headspace");
   std::string file;
   double seconds = 4;
-  bool json = false;
-  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`")
-      ->required();
+  add_recipe(app, file)->required();
   app.add_option("--seconds", seconds, "that each of some six rates is measured, after a warm-up")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 3600.0));
-  app.add_flag("--json", json, "one JSON object on standard output");
-  app.allow_extras();
-  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
   const auto context = read_run_context();
-  if (context.environment.size > 1)
-    throw UserError("bench headspace: is for one process; each of several ranks would measure");
-  const auto recipe = resolved_with_log(
-      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}),
-      context);
+  check_alone("bench headspace", context.environment);
+  const auto recipe = resolved_with_log(recipe_of(app, file), context);
   log::quiet();
   const auto measured = measure(recipe, context, seconds);
   const auto verdict = judge(measured.rates, measured.setting);

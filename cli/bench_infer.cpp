@@ -51,21 +51,17 @@ int bench_infer_command(const Words& words) {
   std::string model, precision = "fp32";
   int64_t batch_size = 1, threads = 0;
   double seconds = 5;
-  bool json = false;
+  app.option_defaults()->always_capture_default();
   app.add_option("--model", model, "a folder that `composer export` or `composer quantize` wrote")
       ->required();
-  app.add_option("--batch_size", batch_size, "images a call")
-      ->capture_default_str()
-      ->check(positive());
+  app.add_option("--batch_size", batch_size, "images a call")->check(positive());
   app.add_option("--precision", precision, "of numbers that are no codes: fp32 or bf16")
-      ->capture_default_str()
       ->check(CLI::IsMember(run_precision_words));
   app.add_option("--threads", threads, "that compute; default: one for each core")
+      ->default_str("")
       ->check(positive());
-  app.add_option("--seconds", seconds, "to go on for; ten calls at least")
-      ->capture_default_str()
-      ->check(positive());
-  app.add_flag("--json", json, "one JSON object on standard output");
+  app.add_option("--seconds", seconds, "to go on for; ten calls at least")->check(positive());
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "cli/timed_steps.h"
+#include "cli/bench_step.h"
 #include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
 #include "composer/logging/tensorboard.h"
@@ -126,14 +126,11 @@ int bench_overhead_command(const Words& words) {
       "bench overhead");
   StepSetting setting{
       .model = "resnet20", .batch_size = 128, .resolution = 32, .repeats = 5, .algorithms = {}};
-  bool json = false;
+  app.option_defaults()->always_capture_default();
   app.add_option("--precision", setting.precision, "of the whole step")
-      ->capture_default_str()
-      ->check(choices(step_precisions));
-  app.add_option("--device", setting.device, "where to compute")
-      ->capture_default_str()
-      ->check(choices(step_devices));
-  app.add_flag("--json", json, "one JSON object on standard output");
+      ->check(word_of(step_precisions));
+  app.add_option("--device", setting.device, "where to compute")->check(word_of(step_devices));
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   const double step = median(time_steps(timed_parts(setting), 3, setting, false).seconds) /

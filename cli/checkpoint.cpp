@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +13,6 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/output_file.h"
 #include "composer/checkpoint/averages.h"
 #include "composer/checkpoint/dcp.h"
@@ -106,36 +104,28 @@ int verify(const CheckpointOptions& options) {
 
 struct Target {
   std::string ending;  ///< of the file's name; empty: a folder
-  std::function<void(const CheckpointOptions&, const TensorMap&)> write;
+  void (*write)(const CheckpointOptions&, const TensorMap&);
 };
 
-const std::map<std::string, Target>& targets() {
-  static const std::map<std::string, Target> all{
-      {"safetensors",
-       {".safetensors",
-        [](const auto& options, const auto& tensors) {
-          write_safetensors(options.output, tensors, {{"format", "pt"}});
-        }}},
-      {"pth",
-       {".pth", [](const auto& options,
-                   const auto& tensors) { write_torch_file(options.output, tensors); }}},
-      {"dcp", {"", [](const auto& options, const auto& tensors) {
-                 write_dcp(options.output, tensors, options.shards);
-               }}}};
-  return all;
-}
+const std::map<std::string, Target> targets{
+    {"safetensors",
+     {".safetensors",
+      [](const CheckpointOptions& options, const TensorMap& tensors) {
+        write_safetensors(options.output, tensors, {{"format", "pt"}});
+      }}},
+    {"pth",
+     {".pth", [](const CheckpointOptions& options,
+                 const TensorMap& tensors) { write_torch_file(options.output, tensors); }}},
+    {"dcp", {"", [](const CheckpointOptions& options, const TensorMap& tensors) {
+               write_dcp(options.output, tensors, options.shards);
+             }}}};
 
 int convert(const CheckpointOptions& options) {
-  std::vector<std::string> names;
-  for (const auto& [name, target] : targets()) names.push_back(name);
-  if (options.to.empty()) throw UserError("convert: needs --to: " + joined(names, " or "));
-  const auto target = targets().find(options.to);
-  if (target == targets().end())
-    throw UserError("--to: must be " + joined(names, " or ") + ", not '" + options.to + "'" +
-                    suggestion(options.to, names));
+  if (options.to.empty())
+    throw UserError("convert: needs --to: " + joined(names_in(targets), " or "));
+  const auto& [ending, write] = targets.at(options.to);
   if (options.shards > 1 && options.to != "dcp") throw UserError("--shards: is for --to dcp");
   if (options.output.empty()) throw UserError("--output: is missing: what to write");
-  const auto& ending = target->second.ending;
   if (!ending.empty() && fs::path(options.output).extension() != ending)
     throw UserError("--output: " + options.output + " must end in " + ending);
   if (is_remote(options.output))
@@ -155,7 +145,7 @@ int convert(const CheckpointOptions& options) {
     throw UserError("--output: " + options.output + " is there already; name another folder");
   }
   const auto tensors = tensors_of(path, options.everything);
-  target->second.write(options, tensors);
+  write(options, tensors);
   log::info("wrote " + described(tensors) + " of " + shown_path(options.path) + " to " +
             options.output);
   return 0;
@@ -185,7 +175,7 @@ int checkpoint_command(const Words& words) {
                  "where it is damaged;\nconsolidate: one .safetensors file of all shards; "
                  "convert: another kind of file")
       ->required()
-      ->check(choices({"info", "verify", "consolidate", "convert"}));
+      ->check(word_of({"info", "verify", "consolidate", "convert"}));
   app.add_option("path", options.path,
                  "a checkpoint folder; s3:// and https:// too. Except for info also a folder of "
                  "PyTorch's\ndistributed checkpoint (safetensors files), a .safetensors or .pth "
@@ -195,7 +185,7 @@ int checkpoint_command(const Words& words) {
   app.add_option("--to", options.to,
                  "convert: safetensors, pth (torch.load), or dcp: a folder for "
                  "torch.distributed.checkpoint's\nHuggingFaceStorageReader")
-      ->check(choices({"safetensors", "pth", "dcp"}));
+      ->check(word_of({"safetensors", "pth", "dcp"}));
   app.add_option("--shards", options.shards, "convert --to dcp: files to spread each tensor over")
       ->check(CLI::Range(int64_t{1}, int64_t{99999}));
   app.add_flag("--everything", options.everything,
@@ -204,13 +194,6 @@ int checkpoint_command(const Words& words) {
   if (!parse(app, words)) return 0;
   const std::map<std::string, int (*)(const CheckpointOptions&)> actions{
       {"info", info}, {"verify", verify}, {"consolidate", consolidate}, {"convert", convert}};
-  const auto action = actions.find(options.action);
-  if (action == actions.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, function] : actions) names.push_back(name);
-    throw UserError("composer checkpoint: unknown action '" + options.action + "'" +
-                    suggestion(options.action, names));
-  }
   const bool writes = options.action == "consolidate" || options.action == "convert";
   if (!writes && (!options.output.empty() || options.everything || options.overwrite))
     throw UserError(std::string(!options.output.empty() ? "--output"
@@ -219,7 +202,7 @@ int checkpoint_command(const Words& words) {
                     ": is for consolidate and convert");
   if (options.action != "convert" && (!options.to.empty() || options.shards > 1))
     throw UserError((options.to.empty() ? "--shards" : "--to") + std::string(": is for convert"));
-  return action->second(options);
+  return actions.at(options.action)(options);
 }
 
 }  // namespace composer

@@ -2,6 +2,8 @@
 #include "cli/completion.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -93,9 +95,7 @@ std::map<std::string, Words> choices_on(const Words& line) {
 /// The recipe that the line names, as its file has it; nothing where it names none that can be
 /// read.
 std::optional<Recipe> recipe_on(const Words& line, const std::string& command) {
-  static const Words with_quickstart{"train", "ablate", "sweep", "lr-range"};
-  const bool usual = std::ranges::find(with_quickstart, command) != with_quickstart.end();
-  std::string file = usual ? "quickstart" : "";
+  std::string file = are_among({command}, commands_with_quickstart) ? "quickstart" : "";
   for (size_t i = 0; i + 2 < line.size(); ++i)
     if (line[i] == "-f" || line[i] == "--file") file = line[i + 1];
   if (file.empty()) return std::nullopt;
@@ -287,6 +287,70 @@ Completion candidates_for(Words line) {
   return line.size() == 1 ? subcommands() : CommandLine(line).complete();
 }
 
+constexpr const char* bash_script =
+    R"(# Completion of @NAME@ for bash: source <(@NAME@ completion bash)
+_@ID@_completion() {
+  local answer line kind candidates=()
+  answer=$("${COMP_WORDS[0]/#\~/$HOME}" completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null) || return
+  while IFS= read -r line; do
+    if [[ -z $kind ]]; then kind=$line; else candidates+=("${line%%$'\t'*}"); fi
+  done <<< "$answer"
+  COMPREPLY=("${candidates[@]}")
+  if [[ $kind == files ]]; then
+    compopt -o filenames 2>/dev/null
+    line=${COMP_WORDS[COMP_CWORD]}
+    [[ $line != = ]] || line=
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$line")
+  fi
+}
+complete -F _@ID@_completion @NAME@
+)";
+
+constexpr const char* zsh_script = R"(#compdef @NAME@
+# Completion of @NAME@ for zsh: source <(@NAME@ completion zsh), after compinit.
+_@ID@_completion() {
+  local -a answer described options
+  local line
+  answer=("${(@f)$("${words[1]/#\~/$HOME}" completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  for line in "${(@)answer[2,-1]}"; do
+    described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+  done
+  [[ ${described[1]} == -* ]] && options=(-o)
+  (( $#described )) && _describe $options '@NAME@' described
+  [[ ${answer[1]} == files ]] && _files
+}
+compdef _@ID@_completion @NAME@
+)";
+
+constexpr const char* fish_script =
+    R"(# Completion of @NAME@ for fish: @NAME@ completion fish | source
+function __@ID@_completion
+  set -l line (commandline -opc) (commandline -ct)
+  set -l answer ($line[1] completion words $line[2..-1] 2>/dev/null)
+  test "$answer[1]" = files; and __fish_complete_path (commandline -ct)
+  test (count $answer) -gt 1; and printf '%s\n' $answer[2..-1]
+end
+complete -c @NAME@ -f -a '(__@ID@_completion)'
+)";
+
+const std::map<std::string, const char*> scripts{
+    {"bash", bash_script}, {"fish", fish_script}, {"zsh", zsh_script}};
+
+/// The script by which the shell, one of `scripts`, completes command lines of this program,
+/// whatever it is called: it asks `completion words`.
+std::string completion_script(const std::string& shell) {
+  const std::string name = std::filesystem::read_symlink("/proc/self/exe").filename();
+  std::string id = name;
+  for (char& c : id)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  std::string script = scripts.at(shell);
+  for (const auto& [mark, text] :
+       {std::pair<std::string, std::string>{"@NAME@", name}, {"@ID@", id}})
+    for (size_t at = 0; (at = script.find(mark, at)) != std::string::npos; at += text.size())
+      script.replace(at, mark.size(), text);
+  return script;
+}
+
 /// One line for the kind of the answer, then one for each candidate: word, tab, documentation.
 void print_completion(const Words& line) {
   const auto completion = complete(line);
@@ -335,10 +399,8 @@ int completion_command(const Words& words) {
       "  fish: composer completion fish | source          in ~/.config/fish/config.fish",
       "completion");
   std::string shell;
-  const auto shells = completed_shells();
-  app.add_option("shell", shell, "that completes")->required()->check(choices(shells));
+  app.add_option("shell", shell, "that completes")->required()->check(word_of(names_in(scripts)));
   if (!parse(app, words)) return 0;
-  check_word("composer completion", shell, shells);
   std::cout << completion_script(shell);
   return 0;
 }

@@ -23,11 +23,4 @@ struct Completion {
 /// reported: of a recipe that cannot be resolved the keys of the run are there.
 Completion complete(const Words& line);
 
-/// bash, fish, zsh.
-Words completed_shells();
-
-/// The script by which the shell, one of these, completes command lines of this program, whatever
-/// it is called: it asks `completion words`.
-std::string completion_script(const std::string& shell);
-
 }  // namespace composer

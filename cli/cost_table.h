@@ -1,12 +1,14 @@
-// What a network costs, for people.
+// What a network, and its training on many GPUs, cost, for people.
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "nn/network/cost.h"
+#include "scale/plan.h"
 
 namespace composer {
 
@@ -35,5 +37,10 @@ std::string rate_text(double per_second, const char* unit);
 
 /// "64x112x112".
 std::string by_x(std::span<const int64_t> numbers);
+
+/// A line for each quantity, with a column for each plan. training, assumptions: what the plans are
+/// of; quantities that these leave without meaning have no line.
+void print_scale_table(std::ostream& out, const std::vector<ScalePlan>& plans,
+                       const Training& training, const Assumptions& assumptions);
 
 }  // namespace composer

@@ -1,6 +1,5 @@
 // The subcommand data: which of its actions is wanted, and `data info`.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -13,7 +12,6 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/sources.h"
 #include "data/beton/source.h"
 #include "data/datasets/photo_dataset.h"
@@ -53,23 +51,27 @@ const char* type_name(BetonType type) {
   return "custom";
 }
 
+/// The range and the mean of numbers.
+template <class Number>
 struct Spread {
-  int64_t least = std::numeric_limits<int64_t>::max(), most = 0, sum = 0;
+  Number least = std::numeric_limits<Number>::max(), most = std::numeric_limits<Number>::lowest();
+  double sum = 0;
+  int64_t count = 0;
 
-  void add(int64_t value) {
-    least = std::min(least, value), most = std::max(most, value), sum += value;
+  void add(Number value) {
+    least = std::min(least, value), most = std::max(most, value);
+    sum += static_cast<double>(value), ++count;
   }
-  ordered_json json(int64_t count) const {
+  ordered_json json() const {
     if (count == 0) return nullptr;
-    const double mean = static_cast<double>(sum) / static_cast<double>(count);
-    return {{"min", least}, {"mean", mean}, {"max", most}};
+    return {{"min", least}, {"mean", sum / static_cast<double>(count)}, {"max", most}};
   }
 };
 
 ordered_json describe_images(const BetonFile& file, size_t field) {
   int64_t jpeg = 0, raw = 0, damaged = 0;
   std::string first_damage;
-  Spread width, height, bytes;
+  Spread<int64_t> width, height, bytes;
   for (int64_t row = 0; row < file.samples(); ++row) {
     try {
       const auto image = file.image(row, field);
@@ -80,13 +82,9 @@ ordered_json describe_images(const BetonFile& file, size_t field) {
       if (damaged++ == 0) first_damage = "sample " + std::to_string(row) + ": " + error.what();
     }
   }
-  const int64_t count = jpeg + raw;
-  ordered_json images{{"jpeg", jpeg},
-                      {"raw", raw},
-                      {"width", width.json(count)},
-                      {"height", height.json(count)},
-                      {"bytes", bytes.json(count)}};
-  images["damaged"] = damaged;
+  ordered_json images{{"jpeg", jpeg},          {"raw", raw},
+                      {"width", width.json()}, {"height", height.json()},
+                      {"bytes", bytes.json()}, {"damaged", damaged}};
   if (damaged > 0) images["first_damage"] = first_damage;
   return images;
 }
@@ -104,10 +102,8 @@ ordered_json describe_labels(const std::string& field, const std::map<int64_t, i
   if (std::ranges::none_of(counts, several)) return labels;
   for (const auto& [label, count] : counts) {
     if (count > 1) continue;
-    if (names.empty())
-      single.push_back(label);
-    else
-      single.push_back(names.at(static_cast<size_t>(label)));
+    single.push_back(names.empty() ? ordered_json(label)
+                                   : ordered_json(names.at(static_cast<size_t>(label))));
   }
   return labels;
 }
@@ -185,36 +181,29 @@ void print_labels(const ordered_json& labels) {
 /// The range and the mean of each value.
 ordered_json describe_values(const Source& source) {
   const auto names = source.value_names();
-  std::vector<float> row(names.size()), least(names.size(), HUGE_VALF),
-      most(names.size(), -HUGE_VALF);
-  std::vector<double> sum(names.size());
+  std::vector<float> row(names.size());
+  std::vector<Spread<float>> spreads(names.size());
   for (int64_t i = 0; i < source.size(); ++i) {
     source.read_values(i, row);
-    for (size_t k = 0; k < row.size(); ++k) {
-      least[k] = std::min(least[k], row[k]), most[k] = std::max(most[k], row[k]);
-      sum[k] += static_cast<double>(row[k]);
-    }
+    for (size_t k = 0; k < row.size(); ++k) spreads[k].add(row[k]);
   }
   auto values = ordered_json::object();
   for (size_t k = 0; k < names.size() && source.size() > 0; ++k)
-    values[names[k]] = {
-        {"min", least[k]}, {"mean", sum[k] / static_cast<double>(source.size())}, {"max", most[k]}};
+    values[names[k]] = spreads[k].json();
   return values;
 }
 
 /// Of class folders, shards and lists.
 ordered_json info_of(const OpenedSet& set, const std::string& path) {
   const Source& source = *set.source;
+  ordered_json json{{"path", path}, {"samples", source.size()}};
+  if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
   if (source.num_values() > 0) {
-    ordered_json json{{"path", path}, {"samples", source.size()}};
-    if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
     json["values"] = describe_values(source);
     return json;
   }
   std::map<int64_t, int64_t> counts;
   for (int64_t i = 0; i < source.size(); ++i) ++counts[label_of(source, i)];
-  ordered_json json{{"path", path}, {"samples", source.size()}};
-  if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
   json["labels"] = describe_labels("label", counts, set.class_names);
   return json;
 }
@@ -249,7 +238,7 @@ void refuse_other_files(const std::string& path) {
 int print_set(const OpenedSet& set, const std::string& path, bool json) {
   const auto info = info_of(set, path);
   if (json) {
-    std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+    std::cout << json_line(info) << '\n';
     return 0;
   }
   std::cout << path << ": " << info["samples"] << " samples";
@@ -283,13 +272,13 @@ int data_info_command(const Words& words) {
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  auto set = open_shard_set(path, /*is_train=*/true, columns);
+  auto set = open_shards(path, /*is_train=*/true, columns);
   if (!set.source) set = open_folders(path);
   if (set.source) return print_set(set, shown_path(path), json);
   refuse_other_files(path);
   const auto info = info_of(BetonFile(path));
   if (json) {
-    std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+    std::cout << json_line(info) << '\n';
     return 0;
   }
   std::cout << shown_path(path) << ": " << info["samples"] << " samples, " << info["bytes"]

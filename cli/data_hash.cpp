@@ -8,7 +8,6 @@
 #include "base/remote/remote_error.h"
 #include "base/remote/remote_path.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "data/beton/decode_whole.h"
@@ -122,7 +121,7 @@ int data_hash_command(const Words& words) {
   add_threads(app, threads);
   if (!parse(app, words)) return 0;
 
-  if (const auto shards = open_shards(path, /*is_train=*/true, columns))
+  if (const auto shards = open_shards(path, /*is_train=*/true, columns).source)
     return hash_source(*shards, thread_count(threads)) > 0 ? 1 : 0;
   if (is_beton(path)) return hash_beton(BetonFile(path), thread_count(threads)) > 0 ? 1 : 0;
   return hash_files(image_files(path), thread_count(threads)) > 0 ? 1 : 0;

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/remote/remote_path.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "data/files/thread_count.h"
@@ -75,11 +74,10 @@ int data_index_command(const Words& words) {
       "data index");
   std::string path;
   int threads = 0;
-  bool json = false;
   app.add_option("path", path, "a .beton file or a folder of images")->required();
   app.add_option("--num_workers", threads, "threads; 0 = as many as there are processors")
       ->check(CLI::Range(0, 1024));
-  app.add_flag("--json", json, "one JSON object on standard output");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   if (is_remote(path))
@@ -90,12 +88,7 @@ int data_index_command(const Words& words) {
   if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
   for (const auto& part : parts_of(path)) {
     const bool folder = fs::is_directory(part, error);
-    std::shared_ptr<Source> source;
-    if (folder) {
-      source = open_folder_files(part);
-    } else {
-      source = open_beton(part);
-    }
+    const std::shared_ptr<Source> source = folder ? open_folder_files(part) : open_beton(part);
     const fs::path file = index_file_of(part);
     const FileStamp stamp = index_stamp_of(part);
     Counts counts;

@@ -11,7 +11,6 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "data/beton/source.h"
@@ -75,7 +74,7 @@ class Findings {
                              {"bad", bad_samples_},   {"with_warnings", warned_samples_},
                              {"left_out", left_out_}, {"bad_samples", bad_},
                              {"warnings", warnings_}, {"bad_files", bad_files_}};
-      std::cout << all.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+      std::cout << json_line(all) << '\n';
     } else {
       std::cout << quantity(samples_, "sample") << ": " << bad_samples_ << " bad, "
                 << warned_samples_ << " with warnings";
@@ -102,13 +101,14 @@ class Findings {
                bad_files_ = ordered_json::array();
 };
 
-void verify_beton(const BetonFile& file, int threads, Findings& findings) {
-  in_order(file.samples(), threads, [&]() -> SampleWorker {
-    const auto scratch = std::make_shared<ReadScratch>();
-    return [&, scratch](int64_t row) -> SampleReport {
-      return [&findings, row, finding = verify_row(file, row, *scratch)] {
-        findings.add(std::to_string(row), finding);
-      };
+/// Adds what `verify` finds out about each sample. make_verify makes a thread's function from an
+/// index to a SampleFinding.
+template <class Name, class MakeVerify>
+void verify_each(int64_t count, int threads, Findings& findings, const Name& name,
+                 const MakeVerify& make_verify) {
+  in_order(count, threads, [&]() -> SampleWorker {
+    return [&, verify = make_verify()](int64_t index) -> SampleReport {
+      return [&, index, finding = verify(index)] { findings.add(name(index), finding); };
     };
   });
 }
@@ -131,31 +131,29 @@ void verify_beton(const std::string& path, int threads, Findings& findings) {
     if (!tells_damage(problem.substr(begin.size()))) throw;
     return findings.add_file(path, problem.substr(begin.size()));
   }
-  verify_beton(*file, threads, findings);
+  const auto name = [](int64_t row) { return std::to_string(row); };
+  verify_each(file->samples(), threads, findings, name, [&] {
+    return [&, scratch = std::make_shared<ReadScratch>()](int64_t row) {
+      return verify_row(*file, row, *scratch);
+    };
+  });
 }
 
 void verify_files(const std::vector<std::string>& files, int threads, Findings& findings) {
   const auto source = open_files(files);
-  in_order(static_cast<int64_t>(files.size()), threads, [&]() -> SampleWorker {
-    const auto image = std::make_shared<Image>();
-    return [&, image](int64_t index) -> SampleReport {
-      const auto& path = files[static_cast<size_t>(index)];
-      return [&, finding = verify_file(*source, index, *image)] {
-        findings.add(shown_path(path), finding);
-      };
+  const auto name = [&](int64_t i) { return shown_path(files[static_cast<size_t>(i)]); };
+  verify_each(std::ssize(files), threads, findings, name, [&] {
+    return [&, image = std::make_shared<Image>()](int64_t i) {
+      return verify_file(*source, i, *image);
     };
   });
 }
 
 void verify_source(const Source& source, int threads, Findings& findings) {
-  in_order(source.size(), threads, [&]() -> SampleWorker {
-    const auto scratch = std::make_shared<ReadScratch>();
-    const auto decoded = std::make_shared<Image>();
-    return [&, scratch, decoded](int64_t index) -> SampleReport {
-      return [&, index, finding = verify_sample(source, index, *scratch, *decoded)] {
-        findings.add(source.name(index), finding);
-      };
-    };
+  const auto name = [&](int64_t i) { return source.name(i); };
+  verify_each(source.size(), threads, findings, name, [&] {
+    return [&, scratch = std::make_shared<ReadScratch>(), image = std::make_shared<Image>()](
+               int64_t i) { return verify_sample(source, i, *scratch, *image); };
   });
 }
 
@@ -214,7 +212,7 @@ int data_verify_command(const Words& words) {
   if (mds) {
     mds->local_dir = local_dir;
     verify_mds(*mds, thread_count(threads), findings);
-  } else if (const auto shards = open_shards(path, /*is_train=*/true, columns)) {
+  } else if (const auto shards = open_shards(path, /*is_train=*/true, columns).source) {
     verify_source(*shards, thread_count(threads), findings);
   } else if (is_beton(path)) {
     verify_beton(path, thread_count(threads), findings);

@@ -1,6 +1,5 @@
 #include "cli/in_order.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>

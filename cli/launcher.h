@@ -3,10 +3,8 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "base/process/child.h"
-#include "cli/commands.h"
 #include "cli/launch_options.h"
 
 namespace composer {

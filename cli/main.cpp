@@ -5,23 +5,31 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "algorithms/all.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/params/value.h"
+#include "base/process/interrupt.h"
+#include "base/process/signals.h"
 #include "base/rank_environment.h"
 #include "base/terminal.h"
 #include "base/version.h"
-#include "cli/commands.h"
-#include "cli/interruption.h"
+#include "cli/arguments.h"
+#include "cli/launch_options.h"
 #include "cli/launcher.h"
 #include "cli/run_report.h"
-#include "cli/start_program.h"
 #include "composer/recipe/registry.h"
 #include "composer/run/builtin.h"
 #include "composer/run/rank_threads.h"
@@ -31,6 +39,84 @@
 
 namespace composer {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// That path as it is, in the folder of this program, or its name there; empty: none is a program.
+fs::path program_at(const fs::path& path) {
+  const auto here = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const auto& one : {path, here / path, here / path.filename()})
+    if (fs::is_regular_file(one) && access(one.c_str(), X_OK) == 0) return fs::absolute(one);
+  return {};
+}
+
+/// A name without a slash is a subcommand's: whatever lies in a folder under a mistyped one is not
+/// run.
+fs::path find_program(const std::string& name) {
+  const auto program = program_at(name);
+  const bool is_path = name.find('/') != name.npos;
+  if (is_path && !program.empty()) return program;
+  const auto problem = "composer: '" + name + "' is no ";
+  if (is_path) throw UserError(problem + "program, neither here nor beside composer");
+  if (!program.empty())
+    throw UserError(problem + "subcommand; the program of that name is started as ./" + name);
+  auto known = names_in(command_table());
+  known.insert(known.begin(), {"--help", "--version"});
+  throw UserError(problem + "subcommand" + suggestion(name, known));
+}
+
+/// Whether the words of train or eval ask to be told of it, not to do it: --plan, --dump, --help.
+bool only_looks(const Words& words) {
+  return std::ranges::any_of(words, [](const auto& word) {
+    return word == "--plan" || word == "--dump" || word == "--help" || word == "-h";
+  });
+}
+
+/// Makes this process the launch's first rank, for those who look at its place.
+void take_first_place(const Launch& launch) {
+  for (const auto& [name, value] : rank_environment(launch, 0))
+    setenv(name.c_str(), value.c_str(), 1);
+}
+
+/// Runs the program words[0], a path with a slash, looked for as given, then beside this program:
+/// one rank in place of this process. UserError when there is none, and for a name without a slash,
+/// with the subcommand or the path that may have been meant.
+int start_program(const Launch& launch, const Words& words) {
+  const auto program = find_program(words[0]);
+  const bool asks_for_help = std::ranges::count(words, "--help") > 0;
+  if (launch.supervised() && !asks_for_help)
+    return run_ranks(launch, {program, {words.begin() + 1, words.end()}, {}, {}});
+  std::vector<char*> arguments;
+  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  take_first_place(launch);
+  execv(program.c_str(), arguments.data());
+  throw UserError(cannot_be_started(program, errno));
+}
+
+/// While it lives, one of ending_signals() ends the process with the line "COMMAND: interrupted;
+/// nothing is reported" and the exit status 128 + signal. Work that takes over signals
+/// (base/process/interrupt.h) comes first, and throws Interrupted. One lives at a time.
+class EndsOnSignal {
+ public:
+  explicit EndsOnSignal(const std::string& command) : handlers_(ending_signals(), end) {
+    std::snprintf(line_, sizeof line_, "%s: interrupted; nothing is reported\n", command.c_str());
+  }
+
+  /// Writes the line. A handler of signals may call this.
+  static void tell() {
+    if (::write(STDERR_FILENO, line_, std::strlen(line_)) < 0) return;  // nobody reads it
+  }
+
+ private:
+  static void end(int signal) {
+    tell();
+    _exit(128 + signal);
+  }
+
+  static inline char line_[128];
+  SignalHandlers handlers_;
+};
 
 constexpr const char* help =
     R"(composer trains convolutional networks by recipes of composable speed-up methods.
@@ -195,34 +281,21 @@ int lost_ranks(const LostRankError& error) {
   return environment.by_launcher ? lost_ranks_status : 1;
 }
 
+std::string with_dashes(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 }  // namespace
 
 const CommandTable& command_table() {
-  static const CommandTable commands{{"train", train_command},
-                                     {"eval", eval_command},
-                                     {"predict", predict_command},
-                                     {"list", list_command},
-                                     {"describe", describe_command},
-                                     {"schema", schema_command},
-                                     {"completion", completion_command},
-                                     {"reference", reference_command},
-                                     {"bench", bench_command},
-                                     {"check", check_command},
-                                     {"checkpoint", checkpoint_command},
-                                     {"export", export_command},
-                                     {"data", data_command},
-                                     {"model", model_command},
-                                     {"quantize", quantize_command},
-                                     {"request", request_command},
-                                     {"trace", trace_command},
-                                     {"report", report_command},
-                                     {"compare", compare_command},
-                                     {"ablate", ablate_command},
-                                     {"sweep", sweep_command},
-                                     {"lr-range", lr_range_command},
-                                     {"watch", watch_command},
-                                     {"doctor", doctor_command},
-                                     {"plan-scale", plan_scale_command}};
+  static const CommandTable commands = [] {
+    CommandTable table;
+#define X(name) table[with_dashes(#name)] = name##_command;
+    COMPOSER_COMMANDS(X)
+#undef X
+    return table;
+  }();
   return commands;
 }
 

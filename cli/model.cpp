@@ -8,7 +8,6 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/cost_table.h"
 #include "composer/run/assemble.h"
 #include "composer/run/image_fit.h"
@@ -67,8 +66,7 @@ ExaminedModel of_recipe(const std::string& file, const Words& overrides) {
   recipe.options.precision = "fp32";
   recipe.options.load_path.clear();
   recipe.options.load_ignore.clear();
-  recipe.options.save_best.clear();
-  recipe.options.autoresume = false;
+  leave_no_run(recipe.options);
   recipe.callbacks.clear();
   Trainer trainer(assemble_model(recipe));
   trainer.prepare();
@@ -144,14 +142,12 @@ int model_info_command(const Words& words) {
       "model info");
   std::string file;
   std::optional<int64_t> batch_size, resolution;
-  bool json = false;
-  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`");
+  add_recipe(app, file);
   app.add_option("--batch_size", batch_size, "images (default: 1, with -f its train_batch_size)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   app.add_option("--resolution", resolution, "pixels a side (default: the usual, with -f its own)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 14));
-  app.add_flag("--json", json, "one JSON object on standard output");
-  app.allow_extras();
+  const auto& json = add_json(app);
   app.footer("With -f any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
 
@@ -176,7 +172,7 @@ int model_info_command(const Words& words) {
   const auto layers = layers_of(graph, cost, subject.batch_size);
   input[0] = subject.batch_size;
   if (json)
-    std::cout << json_of(subject, input, cost, layers).dump() << '\n';
+    std::cout << json_line(json_of(subject, input, cost, layers)) << '\n';
   else
     print_network(subject, input, cost, layers);
   return 0;

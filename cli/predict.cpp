@@ -1,20 +1,24 @@
 // The subcommand predict: by a checkpoint and the trainer, or by an export and the runtime.
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number_text.h"
+#include "base/params/value.h"
 #include "base/remote/fetched.h"
 #include "base/remote/remote_path.h"
 #include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/declarations.h"
-#include "cli/prediction_lines.h"
 #include "cli/sources.h"
 #include "cli/use_options.h"
 #include "composer/run/assemble.h"
@@ -26,28 +30,152 @@
 #include "data/samples/list_file.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
-#include "nn/distributed/rendezvous.h"
+#include "nn/network/objective.h"
 
 namespace composer {
 namespace {
 
+using nlohmann::ordered_json;
+
+std::vector<double> numbers(const at::Tensor& row) {
+  const auto values = row.to(at::kDouble).contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
+/// Prints one JSON object a line for each image.
+class PredictionLines {
+ public:
+  struct Options {
+    int64_t top_k = 5;
+    bool logits = false;
+    const Objective* objective = &classification();
+  };
+  /// What the files are, by their list.
+  struct Labels {
+    std::string list{};                ///< for messages
+    std::vector<std::string> texts{};  ///< of each file, empty where it has none; none: no list
+    std::vector<int64_t> lines{};      ///< of the list
+  };
+
+  /// files: the images, or one .beton file with them. weights: where the network is from. labels:
+  /// names of classes, or their numbers; UserError for others.
+  PredictionLines(std::vector<std::string> files, std::vector<std::string> class_names,
+                  std::string weights, Options options, Labels labels)
+      : files_(std::move(files)),
+        class_names_(std::move(class_names)),
+        weights_(std::move(weights)),
+        options_(options),
+        labels_(std::move(labels)),
+        rows_(files_.size() == 1 && is_beton(files_[0])) {
+    if (!options_.objective->takes_values()) find_classes();
+  }
+
+  /// Prints the lines of a batch: the likeliest classes, or the answer of each output. logits: [N,
+  /// classes]; samples: int64 [N], which of the files, or of the file's samples, they are of.
+  /// RunError for logits that are not finite.
+  void print(const at::Tensor& logits, const at::Tensor& samples) {
+    for (int64_t i = 0; i < logits.size(0); ++i) {
+      const auto sample = samples.const_data_ptr<int64_t>()[i];
+      const auto file = shown_path(files_.at(rows_ ? 0 : static_cast<size_t>(sample)));
+      const auto name = rows_ ? file + ", sample " + std::to_string(sample) : file;
+      if (!logits[i].isfinite().all().item<bool>())
+        throw RunError(name + ": the network's answer is not finite: the weights of " + weights_ +
+                       " are not, or they overflow on this image");
+      ordered_json line;
+      if (rows_)
+        line["index"] = sample;
+      else
+        line["source"] = name;
+      if (options_.objective->takes_values())
+        add_values(line, logits[i]);
+      else
+        add_classes(line, logits[i]);
+      if (const auto place = static_cast<size_t>(sample);
+          place < classes_.size() && classes_[place] >= 0) {
+        const bool right = logits[i].argmax().item<int64_t>() == classes_[place];
+        line["label"] = labels_.texts[place];
+        line["correct"] = right;
+        ++labelled_, right_ += right ? 1 : 0;
+      }
+      if (options_.logits) line["logits"] = numbers(logits[i]);
+      std::cout << json_line(line) << '\n';
+    }
+  }
+  /// To be called after all: says in the log how many of those with a label were right.
+  void finish() const {
+    std::cout.flush();
+    if (labelled_ > 0)
+      log::info("accuracy: " +
+                number_text(static_cast<double>(right_) / static_cast<double>(labelled_), 4) +
+                ", " + std::to_string(right_) + " of " + quantity(labelled_, "image"));
+  }
+
+ private:
+  /// Labels are names where one of them is the name of a class, else numbers.
+  void find_classes() {
+    const auto places = places_of(labels_.texts, class_names_);
+    const bool names = std::ranges::any_of(places, [](int32_t place) { return place >= 0; });
+    const auto most =
+        class_names_.empty() ? std::numeric_limits<int64_t>::max() : std::ssize(class_names_);
+    for (size_t i = 0; i < labels_.texts.size(); ++i) {
+      const auto& text = labels_.texts[i];
+      int64_t label = -1;
+      if (names) {
+        label = places[i];
+      } else {
+        const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), label);
+        if (wrong != std::errc{} || end != text.data() + text.size() || label >= most) label = -1;
+      }
+      if (label < 0 && !text.empty())
+        throw UserError(
+            labels_.list + ":" + std::to_string(labels_.lines.at(i)) + ": '" + text +
+            "' is none of the classes of " + weights_ +
+            (class_names_.empty() ? ", which are numbers" : ": " + first_few(class_names_)) +
+            did_you_mean(text, class_names_));
+      classes_.push_back(label);
+    }
+  }
+
+  /// logits: [classes].
+  void add_classes(ordered_json& line, const at::Tensor& logits) const {
+    const int64_t shown = std::min(options_.top_k, logits.size(0));
+    const auto [values, classes] = at::softmax(logits, 0).topk(shown, 0);
+    auto indices = ordered_json::array(), names = ordered_json::array();
+    for (const double c : numbers(classes)) {
+      indices.push_back(static_cast<int64_t>(c));
+      names.push_back(class_name(class_names_, static_cast<int64_t>(c)));
+    }
+    line["classes"] = std::move(indices);
+    if (!class_names_.empty()) line["class_names"] = std::move(names);
+    line["probabilities"] = numbers(values);
+  }
+
+  /// outputs: [K].
+  void add_values(ordered_json& line, const at::Tensor& outputs) const {
+    line["values"] = numbers(options_.objective->answers(outputs));
+    if (!class_names_.empty()) line["value_names"] = class_names_;
+  }
+
+  std::vector<std::string> files_, class_names_;
+  std::string weights_;
+  Options options_;
+  Labels labels_;
+  std::vector<int64_t> classes_;  ///< that the labels mean, -1 where there is none
+  int64_t labelled_ = 0, right_ = 0;
+  bool rows_;  ///< samples of one file
+};
+
 /// The images that --source means; a .beton file stays one.
-std::vector<std::string> files_of(const std::filesystem::path& source) {
-  std::error_code error;
-  const bool remote = is_remote(source.string());
-  if (remote && (is_beton(source) || has_image_name(RemotePath(source.string()).name())))
-    return {source.string()};
-  if (!remote && !std::filesystem::exists(source, error))
-    throw UserError("--source: " + source.string() + " does not exist" +
-                    slash_hint(source.string()));
-  if (!remote && !std::filesystem::is_directory(source, error)) return {source.string()};
+std::vector<std::string> files_of(const std::string& source) {
+  if (is_remote(source) && is_beton(source)) return {source};
   auto files = [&] {
     try {
-      return remote ? remote_files_below(source.string()) : files_below(source);
+      return image_files(source);
     } catch (const UserError& error) {
       throw UserError("--source: " + std::string(error.what()));
     }
   }();
+  if (files.size() == 1 && files[0] == source) return files;
   std::set<std::string> endings;  // of the others
   const auto others = std::erase_if(files, [&](const std::string& file) {
     const auto name = file_name_of(file);
@@ -55,7 +183,7 @@ std::vector<std::string> files_of(const std::filesystem::path& source) {
     endings.insert(name.has_extension() ? name.extension().string() : "no ending");
     return true;
   });
-  if (files.empty()) throw UserError("--source: no image files in " + shown_path(source.string()));
+  if (files.empty()) throw UserError("--source: no image files in " + shown_path(source));
   if (others > 0)
     log::warn("--source: left out what is no image that can be read by its name: " +
               std::to_string(others) + (others == 1 ? " file (" : " files (") +
@@ -105,12 +233,6 @@ OnBadSample without_replacement(OnBadSample on_bad_sample) {
   return OnBadSample::skip;
 }
 
-void check_alone(const RankEnvironment& environment) {
-  if (const auto ranks = environment.size; ranks > 1)
-    throw UserError("predict: works in one process, not in " + std::to_string(ranks) +
-                    " ranks; start it without -n");
-}
-
 constexpr const char* about =
     "Classifies images: one JSON object a line with source (or index), classes and\nprobabilities; "
     "of a list with labels also label and correct, and the accuracy in the log.";
@@ -128,7 +250,7 @@ int predict_by_recipe(const Words& words) {
   if (!parse(app, words)) return 0;
 
   const auto context = read_run_context();
-  check_alone(context.environment);
+  check_alone("predict", context.environment);
   if (use.file.empty() && use.load_path.empty())
     throw UserError(
         "predict: which network? give --load_path a checkpoint folder, .safetensors or .pth file, "
@@ -187,7 +309,7 @@ int predict_by_model(const Words& words) {
       ->check(word_of({"error", "skip"}));
   if (!parse(app, words)) return 0;
 
-  check_alone(read_rank_environment());
+  check_alone("predict", read_rank_environment());
   auto [files, labels] = images_of(predict.source);
   const auto network = read_network(fetched(model));
   options.on_bad_sample = on_bad_sample_words.at(on_bad_sample);

@@ -12,6 +12,7 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/sources.h"
+#include "cli/wrapped_source.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
@@ -27,40 +28,14 @@ namespace fs = std::filesystem;
 constexpr int64_t kBatch = 64;
 
 /// Another source's samples with the channels that a network takes.
-class ChannelSource final : public Source {
+class ChannelSource final : public WrappedSource {
  public:
   ChannelSource(std::shared_ptr<Source> source, int64_t channels)
-      : source_(std::move(source)), channels_(channels) {}
+      : WrappedSource(std::move(source)), channels_(channels) {}
 
-  int64_t size() const override { return source_->size(); }
   int64_t channels() const override { return channels_; }
-  int64_t label(int64_t index) const override { return source_->label(index); }
-  int64_t num_values() const override { return source_->num_values(); }
-  std::vector<std::string> value_names() const override { return source_->value_names(); }
-  void read_values(int64_t index, std::span<float> values) const override {
-    source_->read_values(index, values);
-  }
-  std::string name(int64_t index) const override { return source_->name(index); }
-  StoredImage open(int64_t index, ReadScratch& scratch) const override {
-    return source_->open(index, scratch);
-  }
-  bool has_image_files() const override { return source_->has_image_files(); }
-  Arrival arrival() const override { return source_->arrival(); }
-  FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
-                  const RoomFor& room_for) const override {
-    return source_->fetch(index, bytes, room_for);
-  }
-  std::optional<Extent> extent(int64_t index, bool whole_page) const override {
-    return source_->extent(index, whole_page);
-  }
-  void bring(const Extent& extent) const override { source_->bring(extent); }
-  bool is_remote() const override { return source_->is_remote(); }
-  std::shared_ptr<void> follow(Forecast forecast) const override {
-    return source_->follow(std::move(forecast));
-  }
 
  private:
-  std::shared_ptr<Source> source_;
   int64_t channels_;
 };
 

@@ -16,7 +16,6 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "cli/commands.h"
 #include "cli/prepared_images.h"
 #include "cli/quantization_report.h"
 #include "composer/checkpoint/averages.h"
@@ -164,13 +163,10 @@ void check_keep(const std::vector<std::string>& keep, const Graph& graph) {
 void check(const QuantizeOptions& options) {
   if (options.max_drop && options.evaluate.empty())
     throw UserError("--max_drop: needs --evaluate: it is about the accuracy there");
-  const auto missing = [](const std::string& path) {
-    return !is_remote(path) && !std::filesystem::exists(path);
-  };
-  if (missing(options.calibration))
-    throw UserError("--calibration: there is no " + options.calibration);
-  if (!options.evaluate.empty() && missing(options.evaluate))
-    throw UserError("--evaluate: there is no " + options.evaluate);
+  for (const auto& [option, path] :
+       {std::pair{"--calibration", options.calibration}, {"--evaluate", options.evaluate}})
+    if (!path.empty() && !is_remote(path) && !std::filesystem::exists(path))
+      throw UserError(std::string(option) + ": there is no " + path);
 }
 
 /// Layers that stay in float32, with the reason.

@@ -46,12 +46,9 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
 std::shared_ptr<Source> open_beton(const std::string& path);
 
 /// WebDataset's tar files (one, several by braces, or a folder of them), a folder of MosaicML's
-/// shards, or a list of images (.csv, .tsv, .jsonl); null for another path, which has no columns.
-/// Throws UserError.
-std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
-                                    const ShardColumns& columns = {});
-/// The same, with the classes that its files tell of; its source is null for another path.
-OpenedSet open_shard_set(const std::string& path, bool is_train, const ShardColumns& columns = {});
+/// shards, or a list of images (.csv, .tsv, .jsonl), with the classes that its files tell; its
+/// source is null for another path, which has no columns. Throws UserError.
+OpenedSet open_shards(const std::string& path, bool is_train, const ShardColumns& columns = {});
 
 /// Whether the path is of tar files, one or several by braces, rather than of a folder.
 bool names_tar_files(const std::string& path);

@@ -31,8 +31,8 @@ class StudyFolder {
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path runs() const { return folder_ / "runs"; }
   std::filesystem::path run(const std::string& name) const { return runs() / name; }
-  std::filesystem::path log(const std::string& name) const {
-    return folder_ / "logs" / (name + ".log");
+  std::filesystem::path log(const std::string& name, const char* ending = ".log") const {
+    return folder_ / "logs" / (name + ending);
   }
   std::filesystem::path recipe(const std::string& variant) const {
     return folder_ / "recipes" / (variant + ".yaml");

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <set>
 
 #include "analysis/figure_text.h"
 #include "base/error.h"
@@ -13,7 +12,6 @@
 #include "base/text.h"
 #include "base/url_secrets.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/study_command.h"
 #include "cli/sweep_axes.h"
 #include "nn/optimization/scheduler.h"

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/arguments.h"
 #include "composer/recipe/recipe.h"
 
 namespace composer {
+
+/// The name of a class; its index where it has none.
+std::string class_name(const std::vector<std::string>& names, int64_t index);
 
 struct UseOptions {
   std::string file, load_path;

@@ -22,9 +22,10 @@ struct StepSetting {
 inline const Words step_precisions{"fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "bf16"};
 inline const Words step_devices{"auto", "cpu", "gpu"};
 inline const Words step_cuda_graphs{"auto", "true", "false"};
-Words step_models();
+inline const Words step_models{"resnet18",  "resnet34", "resnet50", "resnet101",
+                               "resnet152", "resnet9",  "resnet20", "resnet56"};
 
-/// The setting as a recipe. UserError for words that it may not have.
+/// The setting as a recipe.
 Recipe recipe_of(const StepSetting& setting);
 
 /// The recipe's model, algorithms and optimizer.
