@@ -13,7 +13,8 @@
 namespace composer {
 namespace {
 
-/// With those of the recipe's algorithms alone; without a recipe where they cannot be.
+/// The variant with only these algorithms of the recipe; it has no recipe if they are invalid
+/// together.
 StudyVariant variant_with(const Recipe& whole, const Words& names, std::string name,
                           std::string file) {
   StudyVariant variant{std::move(name), std::move(file), {}};

@@ -23,7 +23,7 @@ namespace composer {
 
 namespace {
 
-/// CLI11's "Could not convert: --steps = abc" in our words; all such options are numbers.
+/// Rewords CLI11's "Could not convert: --steps = abc". All options that CLI11 converts are numbers.
 std::string not_a_number(const std::string& text) {
   const std::string before = "Could not convert: ", between = " = ";
   const size_t at = text.find(between);
@@ -32,7 +32,7 @@ std::string not_a_number(const std::string& text) {
          text.substr(at + between.size()) + "'";
 }
 
-/// What is wrong with the word, or nothing.
+/// Why the word is refused; empty if it is known.
 std::string none_of(const std::string& word, const Words& known) {
   if (std::ranges::find(known, word) != known.end()) return "";
   return "'" + word + "' is none of " + joined(known) + did_you_mean(word, known);
@@ -60,8 +60,8 @@ bool has_weights(const std::string& word) {
       [&](const char* name) { return std::filesystem::exists(path / name, error); });
 }
 
-/// UserError where a command that takes weights and images by options alone was given paths
-/// without: it names the options.
+/// UserError, with the command line that was meant, when paths of weights or images were given
+/// without their options.
 void refuse_strays(const CLI::App& app, const Words& words) {
   const bool takes_images = app.get_option_no_throw("--source") != nullptr;
   if (!takes_images && app.get_option_no_throw("--load_path") == nullptr) return;
@@ -87,8 +87,8 @@ void refuse_strays(const CLI::App& app, const Words& words) {
   throw UserError("'" + strays[0] + "' belongs to no option; did you mean " + command + "?");
 }
 
-/// UserError where --file, which is the recipe's option, was given what a set's key of that name
-/// takes: twice, or a list of images.
+/// UserError when --file, the option of the recipe, was given twice or a list of images, as if it
+/// were the key `file` of a data set.
 void check_recipe_option(const CLI::App& app, const Words& words) {
   if (app.get_option_no_throw("--file") == nullptr) return;
   Words files;
@@ -113,21 +113,21 @@ void check_recipe_option(const CLI::App& app, const Words& words) {
                   (keys.empty() ? "" : "; the file of a data set is " + joined(keys, " or ")));
 }
 
-/// The words by which a folder of images, a list of them or a .beton file is trained on.
+/// The words of a command line that trains on a folder of images, a list or a .beton file.
 std::string words_for(const std::string& data) {
   return is_list_file(data) ? "--train_dataset image_list --train_dataset.image_list.file " + data
                             : "--datadir " + data;
 }
 
-/// Whether images of one's own lie there.
+/// Whether the path holds images to train on.
 bool is_own_data(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return !is_run(path);
   return std::filesystem::exists(path, error) && (is_list_file(path) || is_beton(path));
 }
 
-/// Of a command whose recipe is the quickstart where none is given, which draws its own images:
-/// the data that the words name.
+/// The data that the words name, if the recipe is the quickstart by default, which draws its own
+/// images.
 std::optional<std::string> data_for_quickstart(const CLI::App& app, const Words& words) {
   if (app.get_option("--file")->count() > 0 ||
       !are_among({app.get_name()}, commands_with_quickstart))

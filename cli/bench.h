@@ -1,4 +1,4 @@
-// What the benchmarks share.
+// The benchmarks of the subcommand bench.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace composer {
 
-/// Of at least one value.
+/// The median of one or more values.
 double median(std::vector<double> values);
 
 /// X(name) for each benchmark.

@@ -73,8 +73,8 @@ double time_loader(const SampleTransform& transform, const at::Tensor& images, u
   return steady_seconds() - begin;
 }
 
-/// Seconds for the bytes and for the normalised images of one batch. What lies between, the
-/// normalisation, does not count.
+/// Seconds that the algorithm takes for the bytes and for the normalised images of one batch,
+/// without the normalisation.
 double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
                   std::atomic<bool>& effect) {
   const auto timed = [&](const auto& change) {
@@ -95,7 +95,7 @@ double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
   return seconds;
 }
 
-/// Images a second of each repeat after the first.
+/// Images per second of each repeat after the first.
 std::vector<double> measure(const AugmentSetting& setting, const Words& overrides) {
   State state;
   state.device = resolve_device(setting.device, read_rank_environment());

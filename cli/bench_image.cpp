@@ -67,7 +67,7 @@ BenchImages read_images(const ImageSetting& setting) {
   return images;
 }
 
-/// Of the kind that RandomResizedCrop draws, and the same in benchmarks/pillow_image_ops.py.
+/// A crop like those of RandomResizedCrop; benchmarks/pillow_image_ops.py has the same crops.
 Box crop_of(size_t index, const Image& image) {
   const auto part = [&](double step) {
     const double x = static_cast<double>(index + 1) * step;
@@ -132,7 +132,7 @@ std::vector<Operation> make_ops(const ImageSetting& setting, const BenchImages& 
 
 double images_per_second(const Operation& op, size_t count, int64_t repeats) {
   std::vector<double> rates;
-  for (int64_t r = 0; r <= repeats; ++r) {  // the first is the warm-up
+  for (int64_t r = 0; r <= repeats; ++r) {  // the first round is the warm-up
     const double begin = steady_seconds();
     for (size_t i = 0; i < count; ++i) op.run(i);
     if (r > 0) rates.push_back(static_cast<double>(count) / (steady_seconds() - begin));

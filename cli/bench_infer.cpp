@@ -20,14 +20,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The value that the share of them does not exceed.
+/// The smallest value that at least this share of the values does not exceed.
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
   return values[std::max<size_t>(rank, 1) - 1];
 }
 
-/// Seconds of each call, for as long as asked and ten times at least.
+/// Seconds of each call; calls for `seconds` and at least ten times.
 std::vector<double> time_calls(const Runtime& runtime, const at::Tensor& images, double seconds) {
   for (int warm_up = 0; warm_up < 3; ++warm_up) runtime.logits(images);
   std::vector<double> times;

@@ -1,4 +1,4 @@
-// The subcommand bench loader: how many images a second come out of a set.
+// The subcommand bench loader: images per second that a loader gives.
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -58,7 +58,7 @@ bool is_small(const Source& source) {
   try {
     return source.size() > 0 && source.open(0, scratch).size == ImageSize{32, 32};
   } catch (const RunError&) {
-    return false;  // the loader will tell
+    return false;  // the loader reports it
   }
 }
 
@@ -88,7 +88,7 @@ ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& sourc
 }
 
 struct Rates {
-  double first_batch = 0;  // seconds from opening the file
+  double first_batch = 0;  // seconds since the file was opened
   std::vector<double> per_epoch;
 };
 

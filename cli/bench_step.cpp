@@ -22,7 +22,7 @@
 namespace composer {
 namespace {
 
-/// One batch of noise, again and again: nothing is loaded.
+/// Gives the same batch of noise again and again.
 class FixedBatchLoader : public Loader {
  public:
   FixedBatchLoader(int64_t batch_size, int64_t resolution, int64_t num_classes, at::Device device)
@@ -44,8 +44,8 @@ class FixedBatchLoader : public Loader {
   RawBatch batch_;
 };
 
-/// Seconds of each group of steps after the warm-up, the device waited for at the borders of groups
-/// only, and with `ranges` those of the loop's.
+/// Times groups of steps after the warm-up; synchronizes the device only between groups. ranges:
+/// whether to time the loop's ranges too.
 class StepTimer : public Callback {
  public:
   StepTimer(int64_t warmup, int64_t steps, bool ranges)
@@ -65,8 +65,8 @@ class StepTimer : public Callback {
   }
 
   std::vector<double> seconds,
-      process_seconds;  ///< one number a group; of the wall clock, of all threads
-  RangeTotals ranges;   ///< over all groups
+      process_seconds;  ///< one number per group: wall time; CPU time of all threads
+  RangeTotals ranges;   ///< sums over all groups
 
  private:
   static double cpu_seconds() {
@@ -83,14 +83,14 @@ class StepTimer : public Callback {
 struct OperatorCosts {
   int64_t steps = 0;
   double seconds = 0;
-  RangeTotals operators, ranges;  ///< ranges: of the thread that trains
-  int64_t conversions = 0;        ///< as ConversionCounter counts
+  RangeTotals operators, ranges;  ///< ranges: those of the training thread
+  int64_t conversions = 0;        ///< count of a ConversionCounter
 };
 
 using Row = std::pair<std::string, RangeTotal>;
 
-/// LibTorch names the gradient of an operator after its C++ type, and what its engine does beside
-/// after that.
+/// A readable name. LibTorch names an operator's gradient, and the work of its engine, after a C++
+/// type.
 std::string readable(std::string name) {
   const std::string engine = "autograd::engine::evaluate_function: ";
   const std::string of_type = "torch::autograd::CppNode<", nameless = "(anonymous namespace)::";
@@ -113,8 +113,8 @@ RangeTotals with_readable_names(const RangeTotals& totals) {
   return readable_ones;
 }
 
-/// Listens to `steps` steps after the warm-up, then looks at the copies of as many more: to look at
-/// operators' inputs takes time too.
+/// Times the operators of `steps` steps after the warm-up, then counts conversions in `steps`
+/// further steps, as inspecting operators' inputs takes time.
 class OperatorMonitor : public Callback {
  public:
   OperatorMonitor(int64_t warmup, int64_t steps) : warmup_(warmup), steps_(steps) {}
@@ -159,7 +159,7 @@ std::vector<Row> costliest_first(const RangeTotals& totals, double RangeTotal::*
   return rows;
 }
 
-/// Rows below this share are summed up.
+/// Operators below this share of the time are summed up in one row.
 constexpr double least_share = 0.001;
 
 double outside_operators(const OperatorCosts& costs) {
@@ -168,7 +168,8 @@ double outside_operators(const OperatorCosts& costs) {
   return 1 - inside / costs.seconds;
 }
 
-/// operators, ranges (arrays, the costliest first), outside_operators, conversions: a step.
+/// JSON per step: operators and ranges (arrays, the costliest first), outside_operators,
+/// conversions.
 nlohmann::ordered_json json_of(const OperatorCosts& costs) {
   const auto steps = static_cast<double>(costs.steps);
   auto operators = nlohmann::ordered_json::array(), ranges = nlohmann::ordered_json::array();

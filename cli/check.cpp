@@ -1,4 +1,4 @@
-// The subcommand check: a recipe's training steps, held against those of another backend.
+// The subcommand check: compares a recipe's training steps with those of another backend.
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Of `recipe`, without what evaluates or watches it. with_data: a train_loader too.
+/// The parts to train the recipe. with_data: with a train_loader and everything else of a training.
 TrainerParts parts_of(const Recipe& recipe, const RunContext& context, bool with_data) {
   if (with_data) return assemble_training(recipe, context);
   auto parts = assemble_model(recipe, context);
@@ -33,7 +33,7 @@ TrainerParts parts_of(const Recipe& recipe, const RunContext& context, bool with
   return parts;
 }
 
-/// checked: nothing of the reference's is loaded twice.
+/// One side of the comparison. with_data: only the reference opens the data.
 CheckedSide side_of(const Recipe& recipe, const RunContext& context, bool with_data) {
   return {[recipe, context, with_data] { return parts_of(recipe, context, with_data); }, {}};
 }

@@ -1,5 +1,5 @@
-// The subcommand checkpoint: shows what a checkpoint holds, looks whether it is whole, and writes
-// its tensors in other files.
+// The subcommand checkpoint: shows and verifies a checkpoint, and writes its tensors to other
+// files.
 #include "composer/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct CheckpointOptions {
 
 bool is_own(const fs::path& path) { return fs::exists(path / "manifest.json"); }
 
-/// What files of other programs are to hold: the weights, or with `everything` all tensors under
-/// the names that they have in the checkpoint's files.
+/// The tensors to write for other programs: the weights, or with `everything` all tensors under
+/// their names in the checkpoint's files.
 TensorMap tensors_of(const fs::path& path, bool everything) {
   if (fs::exists(path / ".metadata"))
     throw UserError(path.string() +
@@ -103,7 +103,7 @@ int verify(const CheckpointOptions& options) {
 }
 
 struct Target {
-  std::string ending;  ///< of the file's name; empty: a folder
+  std::string ending;  ///< file name extension; empty for a folder
   void (*write)(const CheckpointOptions&, const TensorMap&);
 };
 
@@ -126,8 +126,6 @@ int convert(const CheckpointOptions& options) {
   const auto& [ending, write] = targets.at(options.to);
   if (options.shards > 1 && options.to != "dcp") throw UserError("--shards: is for --to dcp");
   if (options.output.empty()) throw UserError("--output: is missing: what to write");
-  if (!ending.empty() && fs::path(options.output).extension() != ending)
-    throw UserError("--output: " + options.output + " must end in " + ending);
   if (is_remote(options.output))
     throw UserError("--output: must be on this machine, not " + shown_path(options.output));
   const fs::path path = fetched(options.path);
@@ -136,7 +134,7 @@ int convert(const CheckpointOptions& options) {
   if (std::ranges::mismatch(read, output).in1 == read.end())
     throw UserError("--output: " + options.output + " is what is read, or lies in it");
   if (!ending.empty()) {
-    check_output_file(options.output, options.overwrite);
+    check_output_file(options.output, options.overwrite, ending);
   } else if (options.overwrite) {
     throw UserError("--overwrite: is for files");
   } else if (!fs::is_directory(output.parent_path())) {

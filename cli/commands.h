@@ -1,5 +1,5 @@
-// The subcommands. Each takes the words after its name, and returns the exit status or throws
-// (base/error.h, Interrupted).
+// The subcommands. Each takes the words after its name and returns the exit status. It throws the
+// errors of base/error.h, or Interrupted.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@ namespace composer {
 using Words = std::vector<std::string>;
 using CommandTable = std::map<std::string, int (*)(const Words&)>;
 
-/// Thrown when a signal ends the work: the exit status is 128 + signal.
+/// Thrown when a signal ends the command, whose exit status is then 128 + signal.
 struct Interrupted {
   int signal;
 };
 
-/// All subcommands.
+/// All subcommands by name.
 const CommandTable& command_table();
 
 /// X(name) for each subcommand; the command line has a dash in place of `_`.

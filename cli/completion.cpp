@@ -1,4 +1,4 @@
-// The subcommand completion, and the words that shells' scripts ask for.
+// The subcommand completion: scripts for shells, and the candidates that the scripts ask for.
 #include "cli/completion.h"
 
 #include <algorithm>
@@ -22,14 +22,14 @@
 namespace composer {
 namespace {
 
-/// The first statement on one line: what a shell shows beside a word.
+/// The first clause of `doc` on one line, which a shell shows beside a word.
 std::string summary(std::string doc) {
   std::ranges::replace(doc, '\n', ' ');
   doc += ' ';
   return doc.substr(0, std::min({doc.find(". "), doc.find("; "), doc.find(": "), doc.size() - 1}));
 }
 
-/// A key that can stand on the command line as --path.
+/// A key that is accepted on the command line as --path.
 struct CommandKey {
   std::string path, doc;
   bool list = false;
@@ -74,7 +74,7 @@ void add_keys(const FieldSet& set, const std::string& path, std::vector<CommandK
   }
 }
 
-/// By key, the components that the line's options choose; the last word is being typed.
+/// The components that the line chooses, by key; its last word, which is being typed, is ignored.
 std::map<std::string, Words> choices_on(const Words& line) {
   std::map<std::string, Words> chosen;
   Words* names = nullptr;
@@ -92,8 +92,8 @@ std::map<std::string, Words> choices_on(const Words& line) {
   return chosen;
 }
 
-/// The recipe that the line names, as its file has it; nothing where it names none that can be
-/// read.
+/// The recipe that the line names, without overrides; empty if it names none or it cannot be
+/// resolved.
 std::optional<Recipe> recipe_on(const Words& line, const std::string& command) {
   std::string file = are_among({command}, commands_with_quickstart) ? "quickstart" : "";
   for (size_t i = 0; i + 2 < line.size(); ++i)
@@ -155,10 +155,10 @@ std::vector<const CommandKey*> meant_by(const std::vector<CommandKey>& keys,
   return meant;
 }
 
-/// The options --path of the keys, and those by an ending, that begin with `word`.
+/// Adds the options --path of the keys and, if `word` is long enough, those of unique suffixes.
 void add_key_options(const std::vector<CommandKey>& keys, const std::string& word,
                      Completion& completion) {
-  std::map<std::string, std::pair<int, std::string>> endings;  // times, documentation
+  std::map<std::string, std::pair<int, std::string>> endings;  // count, documentation
   for (const auto& [path, doc, list, values] : keys) {
     completion.candidates.push_back({"--" + path, doc});
     for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
@@ -181,12 +181,12 @@ Completion values_of(const OptionDoc& option) {
 
 constexpr const char* help_doc = "says what there is";
 
-/// A line of one subcommand.
+/// The command line of one subcommand.
 class CommandLine {
  public:
-  /// line: from the subcommand's name on, with more words after it.
+  /// line: the subcommand's name and at least one more word.
   explicit CommandLine(const Words& line)
-      // Another program, started by this one, is a trainer.
+      // Any other program counts as a trainer.
       : command_(command_table().contains(line[0]) ? line[0] : "train"),
         docs_(declarations_of(command_table().at(command_))),
         rest_(line.begin() + 1, line.end()) {}
@@ -227,8 +227,8 @@ class CommandLine {
     return completion;
   }
 
-  /// What may follow the option `name` as its value of this number, from 1; nothing where no value
-  /// may.
+  /// The candidates for value `number` (from 1) of the option `name`; empty if the option takes no
+  /// such value.
   std::optional<Completion> values_after(const std::string& name, long number) const {
     for (const auto& doc : docs_)
       for (const auto& option : doc.options)
@@ -243,7 +243,7 @@ class CommandLine {
     return meant[0]->values;
   }
 
-  /// Words that need no option, or where there are none the options.
+  /// Candidates for a positional argument, or the options of a command without one.
   Completion words() const {
     if (command_ == "describe" && rest_.size() == 2)
       for (const auto* catalog : registry().catalogs())
@@ -261,7 +261,7 @@ class CommandLine {
   Words rest_;
 };
 
-/// What a subcommand is for; of one with actions which these are.
+/// The purpose of a subcommand, or the names of its actions.
 std::string about(const std::string& name, const std::vector<CommandDoc>& docs) {
   if (docs.at(0).name == name) return summary(docs[0].about);
   Words actions;
@@ -336,8 +336,8 @@ complete -c @NAME@ -f -a '(__@ID@_completion)'
 const std::map<std::string, const char*> scripts{
     {"bash", bash_script}, {"fish", fish_script}, {"zsh", zsh_script}};
 
-/// The script by which the shell, one of `scripts`, completes command lines of this program,
-/// whatever it is called: it asks `completion words`.
+/// The completion script of this program, under its present name, for a shell of `scripts`. The
+/// script calls `completion words`.
 std::string completion_script(const std::string& shell) {
   const std::string name = std::filesystem::read_symlink("/proc/self/exe").filename();
   std::string id = name;
@@ -351,7 +351,7 @@ std::string completion_script(const std::string& shell) {
   return script;
 }
 
-/// One line for the kind of the answer, then one for each candidate: word, tab, documentation.
+/// Prints the kind of the candidates, then a line for each: word, tab, documentation.
 void print_completion(const Words& line) {
   const auto completion = complete(line);
   std::cout << (completion.files ? "files" : "words") << '\n';
@@ -362,7 +362,7 @@ void print_completion(const Words& line) {
 
 Completion complete(const Words& given) {
   Words line;
-  std::string before;  // of the last word, up to its =
+  std::string before;  // the last word up to its =
   for (const auto& word : given.empty() ? Words{""} : given) {
     const size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
     before.clear();
@@ -370,7 +370,7 @@ Completion complete(const Words& given) {
       before = word.substr(0, equals + 1);
       line.push_back(word.substr(0, equals));
       line.push_back(word.substr(equals + 1));
-    } else if (word != "=") {  // bash takes --key=value for three words
+    } else if (word != "=") {  // bash splits --key=value into three words
       line.push_back(word);
     }
   }

@@ -15,10 +15,10 @@ namespace composer {
 namespace {
 
 constexpr size_t operation_column = 1;
-/// Operations are cut before columns are left out, but not below this.
+/// The column of operations is narrowed to this width before other columns are left out.
 constexpr int64_t narrowest_operation = 6;
 
-/// "36.9K", or a dash for nothing.
+/// "36.9K", or "-" for 0.
 std::string number_cell(int64_t value) {
   auto text = value == 0 ? "-" : short_number(static_cast<double>(value));
   std::erase(text, ' ');
@@ -112,7 +112,7 @@ std::vector<Quantity> quantities_of(const ScalePlan& plan, const Training& train
 std::string short_number(double value) {
   constexpr const char* units[] = {"", " K", " M", " G", " T", " P", " E"};
   size_t unit = 0;
-  // 999.5 has four digits once it is rounded.
+  // 999.5 would be rounded to four digits.
   for (; value >= (unit == 0 ? 1000 : 999.5) && unit + 1 < std::size(units); ++unit) value /= 1000;
   const int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   char text[32];

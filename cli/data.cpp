@@ -1,4 +1,4 @@
-// The subcommand data: which of its actions is wanted, and `data info`.
+// The subcommand data, and its action info.
 #include <algorithm>
 #include <filesystem>
 #include <iomanip>
@@ -28,7 +28,7 @@ const CommandTable actions{{"index", data_index_command},
                            {"verify", data_verify_command},
                            {"write", data_write_command}};
 
-/// As FFCV names its field classes.
+/// The name of FFCV's class for the field type.
 const char* type_name(BetonType type) {
   switch (type) {
     case BetonType::real:
@@ -89,8 +89,8 @@ ordered_json describe_images(const BetonFile& file, size_t field) {
   return images;
 }
 
-/// counts: of the samples of each label. names: of the classes; may be empty. Classes of one sample
-/// are told, unless all are such.
+/// counts: samples of each label. names: class names, may be empty. Lists the classes with one
+/// sample, unless all classes have one.
 ordered_json describe_labels(const std::string& field, const std::map<int64_t, int64_t>& counts,
                              const std::vector<std::string>& names = {}) {
   ordered_json labels{{"field", field}, {"distinct", counts.size()}};
@@ -178,7 +178,7 @@ void print_labels(const ordered_json& labels) {
     std::cout << "classes with one sample, perhaps mistyped labels: " << first_few(single) << '\n';
 }
 
-/// The range and the mean of each value.
+/// The range and the mean of each value of the targets.
 ordered_json describe_values(const Source& source) {
   const auto names = source.value_names();
   std::vector<float> row(names.size());
@@ -193,7 +193,7 @@ ordered_json describe_values(const Source& source) {
   return values;
 }
 
-/// Of class folders, shards and lists.
+/// Describes class folders, shards or a list.
 ordered_json info_of(const OpenedSet& set, const std::string& path) {
   const Source& source = *set.source;
   ordered_json json{{"path", path}, {"samples", source.size()}};
@@ -208,8 +208,7 @@ ordered_json info_of(const OpenedSet& set, const std::string& path) {
   return json;
 }
 
-/// Class folders on this machine, those of train/ where it is there; without a source where the
-/// path has none.
+/// Opens local class folders, those of train/ if present; the source is null for any other path.
 OpenedSet open_folders(const std::string& path) {
   std::error_code error;
   if (is_remote(path) || !std::filesystem::is_directory(path, error)) return {};
@@ -220,7 +219,7 @@ OpenedSet open_folders(const std::string& path) {
   return {open_class_folders(params, OnBadSample::skip), std::ssize(names), std::move(names)};
 }
 
-/// What is no .beton file by its name, with what to do about it.
+/// UserError with advice when the path is evidently no .beton file.
 void refuse_other_files(const std::string& path) {
   std::error_code error;
   if (is_remote(path) || !std::filesystem::exists(path, error)) return;
@@ -235,23 +234,21 @@ void refuse_other_files(const std::string& path) {
     throw UserError(path + ": a list of JSON objects is .jsonl, one object a line");
 }
 
-int print_set(const OpenedSet& set, const std::string& path, bool json) {
-  const auto info = info_of(set, path);
-  if (json) {
-    std::cout << json_line(info) << '\n';
-    return 0;
-  }
-  std::cout << path << ": " << info["samples"] << " samples";
+void print_set(const ordered_json& info) {
+  std::cout << info["path"].get<std::string>() << ": " << info["samples"] << " samples";
   if (info.contains("bytes")) std::cout << ", " << info["bytes"] << " bytes";
   std::cout << '\n';
-  if (info.contains("labels")) {
-    print_labels(info["labels"]);
-    return 0;
-  }
+  if (info.contains("labels")) return print_labels(info["labels"]);
   for (const auto& [name, spread] : info["values"].items())
     std::cout << "  " << name << ": " << spread["min"].get<double>() << ".."
               << spread["max"].get<double>() << " (mean " << spread["mean"].get<double>() << ")\n";
-  return 0;
+}
+
+void print_beton(const ordered_json& info, const std::string& path) {
+  std::cout << path << ": " << info["samples"] << " samples, " << info["bytes"]
+            << " bytes, pages of " << info["page_size"] << " bytes\nfields:\n";
+  for (const auto& field : info["fields"]) print_field(field);
+  if (!info["labels"].is_null()) print_labels(info["labels"]);
 }
 
 }  // namespace
@@ -260,7 +257,6 @@ int data_info_command(const Words& words) {
   CLI::App app("Shows what a .beton file, class folders, shards or a list of images hold.",
                "data info");
   std::string path;
-  bool json = false;
   app.add_option("file", path,
                  "a .beton file, local or remote; a tar file of WebDataset's, several by braces or "
                  "a folder of them; a "
@@ -269,22 +265,19 @@ int data_info_command(const Words& words) {
       ->required();
   ShardColumns columns;
   add_shard_columns(app, columns);
-  app.add_flag("--json", json, "one JSON object on standard output");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   auto set = open_shards(path, /*is_train=*/true, columns);
   if (!set.source) set = open_folders(path);
-  if (set.source) return print_set(set, shown_path(path), json);
-  refuse_other_files(path);
-  const auto info = info_of(BetonFile(path));
-  if (json) {
+  if (!set.source) refuse_other_files(path);
+  const auto info = set.source ? info_of(set, shown_path(path)) : info_of(BetonFile(path));
+  if (json)
     std::cout << json_line(info) << '\n';
-    return 0;
-  }
-  std::cout << shown_path(path) << ": " << info["samples"] << " samples, " << info["bytes"]
-            << " bytes, pages of " << info["page_size"] << " bytes\nfields:\n";
-  for (const auto& field : info["fields"]) print_field(field);
-  if (!info["labels"].is_null()) print_labels(info["labels"]);
+  else if (set.source)
+    print_set(info);
+  else
+    print_beton(info, shown_path(path));
   return 0;
 }
 

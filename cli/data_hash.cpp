@@ -1,4 +1,4 @@
-// The subcommand data hash: what every sample decodes to.
+// The subcommand data hash: a hash of the pixels of every sample.
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -27,8 +27,8 @@ std::string size_and_hash(const ImageView& image) {
   return std::to_string(image.width) + ' ' + std::to_string(image.height) + ' ' + hash.hex();
 }
 
-/// Prints a line for each sample, in order; what cannot be decoded goes to the log, by its name.
-/// Returns how many could not. make_line makes a thread's function from an index to its line.
+/// Prints a line for each sample in order. Logs the samples that cannot be decoded, and returns
+/// their number. make_line: makes the function of a thread from an index to its line.
 int64_t print_hashes(int64_t count, int threads, const std::function<std::string(int64_t)>& name,
                      const std::function<std::function<std::string(int64_t)>()>& make_line) {
   int64_t bad = 0;
@@ -38,7 +38,7 @@ int64_t print_hashes(int64_t count, int threads, const std::function<std::string
         return [text = line(index)] { std::cout << text << '\n'; };
       } catch (const RemoteError&) {
         throw;
-      } catch (const UserError&) {  // a store's
+      } catch (const UserError&) {  // an error of the store
         throw;
       } catch (const std::runtime_error& error) {
         return [&bad, told = name(index) + ": " + error.what()] {

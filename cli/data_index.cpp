@@ -1,4 +1,5 @@
-// The subcommand data index: makes the side file that lets the reader decode only a JPEG's crop.
+// The subcommand data index: writes the side file with which a reader decodes only the crop of a
+// JPEG.
 #include <atomic>
 #include <filesystem>
 #include <iostream>
@@ -25,7 +26,7 @@ bool is_known(const StoredImage& image) {
   return !image.index.records() || jpeg_index_fits(image.bytes, image.index.index());
 }
 
-/// Records the index of every stream that has none on record, or another's.
+/// Records the index of every JPEG stream whose record is missing or does not fit.
 void make_indices(const Source& source, IndexStore& store, int threads, Counts& counts) {
   const auto make_worker = [&] {
     auto scratch = std::make_shared<ReadScratch>();
@@ -52,7 +53,7 @@ void make_indices(const Source& source, IndexStore& store, int threads, Counts& 
   in_order(source.size(), thread_count(threads), make_worker);
 }
 
-/// The folders whose side files a training on `path` looks at.
+/// The files or folders whose side files a training on `path` reads.
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;
   std::error_code error;

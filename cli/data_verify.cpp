@@ -24,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// What a training reads of a path that is no .beton file.
+/// The files that a training reads at a path that is no .beton file.
 struct Chosen {
   std::vector<std::string> files;
-  int64_t left_out = 0;  ///< that are no images by their names
+  int64_t left_out = 0;  ///< files left out because their names are not those of images
 };
 
 Chosen images_of(const std::string& path) {
@@ -43,7 +43,7 @@ Chosen images_of(const std::string& path) {
   return chosen;
 }
 
-/// What is found out about a set, printed at once or kept for JSON.
+/// The findings about a set, printed at once or collected for JSON.
 class Findings {
  public:
   explicit Findings(bool json) : json_(json) {}
@@ -61,13 +61,13 @@ class Findings {
     if (warned) ++warned_samples_;
   }
 
-  /// A file of the set, beside its samples.
+  /// Adds a damaged file of the set.
   void add_file(const std::string& file, const std::string& reason) {
     ++bad_file_count_;
     note(bad_files_, file, "", reason);
   }
 
-  /// Returns the exit status.
+  /// Prints the summary or the JSON. Returns the exit status.
   int finish(const std::string& path) const {
     if (json_) {
       const ordered_json all{{"path", path},          {"samples", samples_},
@@ -101,8 +101,8 @@ class Findings {
                bad_files_ = ordered_json::array();
 };
 
-/// Adds what `verify` finds out about each sample. make_verify makes a thread's function from an
-/// index to a SampleFinding.
+/// Adds the finding about each sample. make_verify: makes the function of a thread from an index to
+/// a SampleFinding.
 template <class Name, class MakeVerify>
 void verify_each(int64_t count, int threads, Findings& findings, const Name& name,
                  const MakeVerify& make_verify) {
@@ -113,14 +113,15 @@ void verify_each(int64_t count, int threads, Findings& findings, const Name& nam
   });
 }
 
-/// Whether BetonFile's message, without the path, is about bytes that are missing or wrong, rather
-/// than about another kind of file, or one that cannot be opened.
+/// Whether a message of BetonFile, without the path, tells of missing or wrong bytes, rather than
+/// of another kind of file or one that cannot be opened.
 bool tells_damage(const std::string& problem) {
   return std::ranges::any_of(std::array{"cut off", "damaged", "unfinished"},
                              [&](const char* begin) { return problem.starts_with(begin); });
 }
 
-/// Of a local file that is cut off or damaged where all of it is described, only that is found out.
+/// Verifies all rows. A local file with a truncated or damaged header is reported as one damaged
+/// file.
 void verify_beton(const std::string& path, int threads, Findings& findings) {
   std::unique_ptr<const BetonFile> file;
   try {
@@ -157,7 +158,7 @@ void verify_source(const Source& source, int threads, Findings& findings) {
   });
 }
 
-/// All that can be read of it, and what cannot.
+/// Verifies all readable samples, and reports the files that are missing or damaged.
 void verify_mds(const MdsParams& mds, int threads, Findings& findings) {
   WrongFiles wrong;
   std::shared_ptr<Source> source;

@@ -38,7 +38,7 @@
 namespace composer {
 namespace {
 
-/// A bar on a terminal, else a line every few seconds.
+/// Shows a progress bar on a terminal, otherwise logs a line every 5 seconds.
 class WriteProgress {
  public:
   WriteProgress() = default;
@@ -48,7 +48,7 @@ class WriteProgress {
   WriteProgress(const WriteProgress&) = delete;
   WriteProgress& operator=(const WriteProgress&) = delete;
 
-  /// done: items, of which `total` are to be written.
+  /// done: items that are written, of `total`.
   void show(int64_t done, int64_t total) {
     const double now = steady_seconds();
     if (now < next_ && done < total) return;
@@ -68,7 +68,7 @@ class WriteProgress {
       log::info(std::to_string(done) + " of " + std::to_string(total) + " items, " + rest);
     }
   }
-  /// Seconds since the construction.
+  /// Seconds since construction.
   double seconds() const { return steady_seconds() - begin_; }
 
  private:
@@ -171,7 +171,7 @@ void add_options(CLI::App& app, Setting& s) {
   app.add_flag("--json", s.json, "one JSON object on standard output");
 }
 
-/// Of a set whose keys do not contradict each other. Throws UserError.
+/// The parameters of a data set. UserError when they contradict each other.
 template <class Params>
 const Params& checked(const Params& params) {
   std::istringstream problems(params.check());
@@ -179,7 +179,7 @@ const Params& checked(const Params& params) {
   return params;
 }
 
-/// Whether the source has no parts for training and validation.
+/// Whether the source is not divided into training and validation parts.
 bool names_one_part(const Setting& s) {
   if (s.format != "webdataset") return s.format == "beton" || s.format == "csv";
   std::error_code error;
@@ -292,7 +292,7 @@ void print(const Setting& s, const WriteReport& report, double seconds) {
   std::cout << '\n';
 }
 
-/// Of reading, packing and writing; the samples are listed before.
+/// Reads, packs and writes the samples. seconds: the time that took.
 WriteReport write(const Source& source, Setting& s, double& seconds) {
   const InterruptGuard guard;
   WriteProgress progress;
@@ -354,7 +354,7 @@ int data_write_command(const Words& words) {
   if (is_remote(output)) {
     upload.emplace(output);
     s.output = upload->file().string();
-    s.index = false;  // it belongs to a file of this machine
+    s.index = false;  // a side file is for local files only
   }
   try {
     const auto report = write(*source, s, seconds);

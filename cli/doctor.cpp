@@ -29,7 +29,7 @@ using nlohmann::ordered_json;
 
 constexpr int64_t gloo_bytes = 25 << 20;
 
-/// What was found: facts by subject, each with a line for people, and what is wrong.
+/// The facts that were found, by subject and each with a line of text, and the problems.
 class Diagnosis {
  public:
   void fact(const std::string& subject, const std::string& line, ordered_json values) {
@@ -63,14 +63,14 @@ std::string gib(int64_t bytes) {
   return number_text(static_cast<double>(bytes) / (1 << 30), 1) + " GiB";
 }
 
-/// Three significant digits.
+/// The number with three significant digits.
 std::string decimal(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", number);
   return text;
 }
 
-/// Empty for a file that cannot be read.
+/// The first line of a file; empty if it cannot be read.
 std::string first_line(const char* path) {
   std::ifstream file(path);
   std::string line;
@@ -189,7 +189,7 @@ void look_at_ranks(int gpus, Diagnosis& found) {
                    " between local ranks; two of them add up 25 MiB by Gloo in " +
                    decimal(seconds * 1000) + " ms",
                {{"backend", backend}, {"gloo_25MiB_seconds", seconds}});
-  } catch (const std::exception&) {  // Gloo has several kinds
+  } catch (const std::exception&) {  // Gloo throws several types
     const auto problem = text_of(std::current_exception());
     found.fact("ranks", "Gloo does not work", {{"backend", backend}, {"problem", problem}});
     found.problem("ranks of this machine cannot meet: " + problem,
@@ -207,7 +207,7 @@ std::string words_of(const ReadSpeed& speed) {
 
 void look_at_data(const std::string& path, const MachineLimits& limits, Diagnosis& found) {
   constexpr double slow = 100e6;
-  constexpr int64_t enough = 8 << 20;  // to tell a disk's speed by
+  constexpr int64_t enough = 8 << 20;  // enough bytes to measure a disk
   const auto speed = measure_reading(path);
   found.fact("data", path + ": " + words_of(speed),
              {{"path", path},
@@ -255,7 +255,7 @@ int doctor_command(const Words& words) {
   look_at_gpus(cuda, found);
   look_at_ranks(cuda.gpus, found);
   if (!data.empty()) look_at_data(data, limits, found);
-  constexpr auto replaced = ordered_json::error_handler_t::replace;  // names that are no UTF-8
+  constexpr auto replaced = ordered_json::error_handler_t::replace;  // for names that are not UTF-8
   std::cout << (as_json ? found.json().dump(2, ' ', false, replaced) + "\n" : found.text());
   return 0;
 }

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// counts: int64 [true class][taken for].
+/// counts: int64 [true class][predicted class].
 void add_confusion(ordered_json& line, const at::Tensor& counts,
                    const std::vector<std::string>& names) {
   const auto hits = counts.diagonal().to(at::kDouble), samples = counts.sum(1).to(at::kDouble);
@@ -38,7 +38,7 @@ void add_confusion(ordered_json& line, const at::Tensor& counts,
   }
 }
 
-/// A line a metric: its set, its name and its value.
+/// Prints a line for each metric: evaluation set, name and value.
 void print_table(const std::vector<std::pair<std::string, double>>& metrics) {
   std::vector<Words> rows{{"set", "metric", "value"}};
   for (const auto& [name, value] : metrics) {
@@ -49,7 +49,7 @@ void print_table(const std::vector<std::pair<std::string, double>>& metrics) {
   for (const auto& line : aligned(rows, "<<>")) std::cout << line << '\n';
 }
 
-/// The weights' outputs mean the classes of their training set.
+/// UserError when the classes of the data differ from those that the weights were trained on.
 void check_classes(const std::string& path, const std::vector<std::string>& data,
                    const std::vector<std::string>& trained, const Recipe& recipe) {
   if (data.empty() || trained.empty() || data == trained) return;
@@ -81,7 +81,7 @@ int eval_command(const Words& words) {
   auto parts = assemble_evaluation(recipe, context);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;
-  std::vector<std::pair<std::string, std::vector<std::string>>> sets;  // and their classes
+  std::vector<std::pair<std::string, std::vector<std::string>>> sets;  // and class names
   if (recipe.val_dataset)
     sets.emplace_back(path_of(ChoiceKey::val_dataset, recipe.val_dataset->name()), names);
   for (const auto& set : parts.evaluators)

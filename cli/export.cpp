@@ -36,7 +36,7 @@ void export_onnx(const TakenNetwork& taken, const ExportOptions& options) {
 }
 
 struct Format {
-  std::string ending;  ///< of the file's name; empty: a folder
+  std::string ending;  ///< file name extension; empty for a folder
   void (*write)(const TakenNetwork&, const ExportOptions&);
 };
 const std::map<std::string, Format> formats{{"onnx", {".onnx", export_onnx}},

@@ -13,13 +13,13 @@
 namespace composer {
 namespace {
 
-/// Sets a member of Launch to what the word after `option` says.
+/// Sets a member of Launch to the value `word` of `option`.
 using Take = std::function<void(Launch&, const std::string& option, const std::string& word)>;
 
 const std::map<std::string, Bind> binds{
     {"none", Bind::none}, {"cores", Bind::cores}, {"numa", Bind::numa}};
 
-constexpr int64_t most_grace_seconds = 1'000'000, most_ranks = 4096;  // of a machine
+constexpr int64_t most_grace_seconds = 1'000'000, most_ranks = 4096;  // ranks of one machine
 constexpr int64_t any = std::numeric_limits<int64_t>::max();
 
 template <class Member>
@@ -56,7 +56,7 @@ const std::map<std::string, Take>& launch_options() {
   return options;
 }
 
-/// Makes -n8 and --nproc=8 in front the two words -n 8 and --nproc 8.
+/// Splits -n8 or --nproc=8 at the front into two words.
 void split_first(Words& words) {
   const std::string word = words[0];
   size_t name_end = word.find('='), value = name_end + 1;
@@ -68,7 +68,7 @@ void split_first(Words& words) {
   words.insert(words.begin() + 1, word.substr(value));
 }
 
-/// Machines of launch.ranks ranks each make up launch.world_size.
+/// UserError unless machines of launch.ranks ranks each make up launch.world_size.
 void check_machines(const Launch& launch, bool address_given) {
   if (launch.node_rank > 0 && launch.world_size <= launch.ranks)
     throw UserError("--node_rank: " + std::to_string(launch.node_rank) +

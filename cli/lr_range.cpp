@@ -1,4 +1,4 @@
-// The subcommand lr-range: which learning rates a recipe stands.
+// The subcommand lr-range: the learning-rate range test of a recipe.
 #include "analysis/lr_range.h"
 
 #include <unistd.h>
@@ -24,7 +24,7 @@
 namespace composer {
 namespace {
 
-/// Grows the learning rate as the test wants it.
+/// Increases the learning rate by the range test.
 class GrowingRate final : public Scheduler {
  public:
   GrowingRate(const LrRange& range, double lr) : range_(range), lr_(lr) {}
@@ -33,11 +33,11 @@ class GrowingRate final : public Scheduler {
   }
 
  private:
-  const LrRange range_;  // of no steps yet
+  const LrRange range_;  // a copy without recorded steps
   double lr_;
 };
 
-/// Takes each batch's loss, in order.
+/// Passes the loss of each batch to the range test.
 class LossReader final : public LogSink {
  public:
   explicit LossReader(LrRange& range) : range_(range) {}
@@ -54,7 +54,7 @@ class LossReader final : public LogSink {
   bool goes_on_ = true;
 };
 
-/// Ends the run with the test.
+/// Ends the run when the test is over.
 class StopsWith final : public Callback {
  public:
   explicit StopsWith(const LossReader& reader) : reader_(reader) {}
@@ -91,7 +91,7 @@ void check(const RangeOptions& options, const RankEnvironment& environment) {
   if (!wrong.empty()) throw UserError(wrong);
 }
 
-/// The recipe for a run of so many batches that leaves nothing and does nothing besides.
+/// The recipe for a run of `steps` batches that writes nothing and only trains.
 Recipe for_test(Recipe recipe, int64_t steps) {
   auto& options = recipe.options;
   options.max_duration = {static_cast<double>(steps), TimeUnit::batch};
@@ -99,7 +99,7 @@ Recipe for_test(Recipe recipe, int64_t steps) {
   leave_no_run(options);
   options.save_interval = options.eval_interval = {0, TimeUnit::epoch};
   options.log_interval = {1, TimeUnit::batch};
-  options.on_nan = "ignore";  // it ends the test
+  options.on_nan = "ignore";  // a NaN ends the test
   if (!options.load_path.empty()) options.load_weights_only = true;
   if (options.split.val == 0) recipe.val_dataset = nullptr;
   recipe.evaluators.clear();

@@ -42,7 +42,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// That path as it is, in the folder of this program, or its name there; empty: none is a program.
+/// The program at `path`: as given, relative to the folder of this program, or by its file name in
+/// that folder. Empty if there is none.
 fs::path program_at(const fs::path& path) {
   const auto here = fs::read_symlink("/proc/self/exe").parent_path();
   for (const auto& one : {path, here / path, here / path.filename()})
@@ -50,8 +51,8 @@ fs::path program_at(const fs::path& path) {
   return {};
 }
 
-/// A name without a slash is a subcommand's: whatever lies in a folder under a mistyped one is not
-/// run.
+/// UserError if there is none, and for a name without a slash, which counts as a mistyped
+/// subcommand.
 fs::path find_program(const std::string& name) {
   const auto program = program_at(name);
   const bool is_path = name.find('/') != name.npos;
@@ -65,22 +66,21 @@ fs::path find_program(const std::string& name) {
   throw UserError(problem + "subcommand" + suggestion(name, known));
 }
 
-/// Whether the words of train or eval ask to be told of it, not to do it: --plan, --dump, --help.
+/// Whether the words of train or eval only ask for information: --plan, --dump, --help.
 bool only_looks(const Words& words) {
   return std::ranges::any_of(words, [](const auto& word) {
     return word == "--plan" || word == "--dump" || word == "--help" || word == "-h";
   });
 }
 
-/// Makes this process the launch's first rank, for those who look at its place.
+/// Sets the environment variables of the launch's first rank for this process.
 void take_first_place(const Launch& launch) {
   for (const auto& [name, value] : rank_environment(launch, 0))
     setenv(name.c_str(), value.c_str(), 1);
 }
 
-/// Runs the program words[0], a path with a slash, looked for as given, then beside this program:
-/// one rank in place of this process. UserError when there is none, and for a name without a slash,
-/// with the subcommand or the path that may have been meant.
+/// Runs the program words[0] as ranks, or in place of this process if it is a single rank.
+/// UserError as find_program().
 int start_program(const Launch& launch, const Words& words) {
   const auto program = find_program(words[0]);
   const bool asks_for_help = std::ranges::count(words, "--help") > 0;
@@ -94,9 +94,9 @@ int start_program(const Launch& launch, const Words& words) {
   throw UserError(cannot_be_started(program, errno));
 }
 
-/// While it lives, one of ending_signals() ends the process with the line "COMMAND: interrupted;
-/// nothing is reported" and the exit status 128 + signal. Work that takes over signals
-/// (base/process/interrupt.h) comes first, and throws Interrupted. One lives at a time.
+/// While this object lives, one of ending_signals() ends the process with the line "COMMAND:
+/// interrupted; nothing is reported" and the exit status 128 + signal. Work that takes over signals
+/// (base/process/interrupt.h) comes first, and throws Interrupted. Only one may live at a time.
 class EndsOnSignal {
  public:
   explicit EndsOnSignal(const std::string& command) : handlers_(ending_signals(), end) {
@@ -179,7 +179,7 @@ constexpr const char* help =
 `composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 129/130/138/143 interrupted.
 )";
 
-/// So that no file of ours becomes one of the standard streams where they were closed.
+/// Opens closed standard streams, so that no other file takes their descriptors.
 void open_standard_streams() {
   for (int file; (file = ::open("/dev/null", O_RDWR)) >= 0;)
     if (file > STDERR_FILENO) {
@@ -188,7 +188,7 @@ void open_standard_streams() {
     }
 }
 
-/// A command that leaves nothing behind.
+/// Runs a command that writes nothing to disk; a signal ends it with a message.
 int measure(const std::string& name, int (*command)(const Words&), const Words& words) {
   const EndsOnSignal guard(name);
   try {
@@ -199,7 +199,7 @@ int measure(const std::string& name, int (*command)(const Words&), const Words& 
   }
 }
 
-/// A command that prints text for people: lines of a terminal are broken between words.
+/// Runs a command that prints text; on a terminal its lines are wrapped.
 int show(int (*command)(const Words&), const Words& words) {
   if (isatty(STDOUT_FILENO) != 1 || std::ranges::find(words, "--json") != words.end())
     return command(words);
@@ -219,7 +219,7 @@ int show(int (*command)(const Words&), const Words& words) {
   }
 }
 
-/// Where find_package(composer) finds the installation that this program is of.
+/// The folder in which find_package(composer) finds the installation of this program.
 std::filesystem::path cmake_folder() {
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   for (const char* from : {"..", "../lib", "../lib64"}) {
@@ -271,7 +271,8 @@ int run(Words words) {
   return command->second(words);
 }
 
-/// Others have more to say; the launcher shows it, where this rank's words are in its log.
+/// Reports the error briefly, as the lost ranks tell the cause. Below a launcher the first rank's
+/// line goes to its log file only.
 int lost_ranks(const LostRankError& error) {
   const auto environment = read_rank_environment();
   if (environment.by_launcher && environment.rank == 0 && log::kept_in_file())
@@ -312,7 +313,7 @@ void add_builtin_components() {
 
 int main(int argc, char** argv) {
   open_standard_streams();
-  std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead, and says where
+  std::signal(SIGXFSZ, SIG_IGN);  // a write then fails with an error
   try {
     install_cpu_allocator();
     add_builtin_components();

@@ -1,4 +1,4 @@
-// The subcommand model: what a network consists of and what it costs.
+// The subcommand model: the layers of a network and their costs.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A network and the images that it is looked at with.
+/// A network and the size of its input.
 struct ExaminedModel {
   std::string name;
   std::shared_ptr<Model> model;
@@ -28,7 +28,7 @@ struct ExaminedModel {
   int64_t batch_size = 1;
 };
 
-/// Those of elsewhere, and `composer list models`.
+/// The names of named_models() and of the registry.
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const auto& named : named_models()) names.push_back(named.name);
@@ -37,7 +37,7 @@ std::vector<std::string> known_names() {
   return names;
 }
 
-/// What that name stands for. UserError for one that is unknown.
+/// The network of that name. UserError for an unknown name.
 NamedModel find_named(const std::string& name) {
   const auto found = std::ranges::find(named_models(), name, &NamedModel::name);
   if (found != named_models().end()) return *found;
@@ -59,7 +59,7 @@ ExaminedModel of_name(const std::string& name) {
   return {name, component->build(), named.image, 1};
 }
 
-/// The network that the recipe trains, after surgery; its data and weights are not looked for.
+/// The network that the recipe trains, after surgery. Needs neither data nor weights.
 ExaminedModel of_recipe(const std::string& file, const Words& overrides) {
   auto recipe = resolve(find_recipe(file), overrides);
   recipe.options.device = "cpu";

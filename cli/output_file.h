@@ -1,4 +1,4 @@
-// The file that an option of a command names, to be written.
+// Checks of the file that a command shall write.
 #pragma once
 
 #include <filesystem>
@@ -7,19 +7,20 @@
 
 namespace composer {
 
-/// UserError, naming --output, where it is a folder, its folder is missing or cannot be written to,
-/// its name has another ending, or it is there already and
-/// `overwrite` is not set.
+/// UserError, naming --output, when the path is a folder, when its folder is missing or not
+/// writable, when its name does not end in `ending`, or when the file exists and `overwrite` is
+/// false.
 void check_output_file(const std::string& output, bool overwrite, const std::string& ending = "");
 
-/// Takes the place of a page alone: a recipe or a log that was named by mistake stays.
+/// An HTML page that a command writes. It replaces only an HTML page, never another file that was
+/// named by mistake.
 class PageFile {
  public:
-  /// option: as it was given, for messages: "--output". UserError for a file that is
-  /// there and is no page, for a new one named as another kind, and where no file can be.
+  /// option: the option that named the file, for messages. UserError when the file exists and is no
+  /// page, when a new file has an ending other than .html, or when it cannot be written.
   PageFile(std::string option, std::filesystem::path file);
 
-  /// Tells where it is. UserError where the file cannot be written.
+  /// Writes the page and logs its path. UserError when the file cannot be written.
   void write(std::string_view page) const;
 
  private:

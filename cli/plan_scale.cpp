@@ -1,4 +1,4 @@
-// The subcommand plan-scale: what a recipe comes to on many GPUs.
+// The subcommand plan-scale: predicts the training of a recipe on many GPUs.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -25,7 +25,7 @@ namespace {
 
 using RecipeFigures = std::vector<std::pair<std::string, nlohmann::ordered_json>>;
 
-/// The value of the key; null where the recipe lacks it.
+/// The value of the key; null if the recipe lacks it.
 template <class Value>
 const Value* value_of(const std::vector<std::pair<std::string, Value>>& recipe,
                       const std::string& key) {
@@ -33,15 +33,15 @@ const Value* value_of(const std::vector<std::pair<std::string, Value>>& recipe,
   return found == recipe.end() ? nullptr : &found->second;
 }
 
-/// The keys that a step's time follows, beside model's.
+/// Whether the key, which is not one of the model's, influences the time of a step.
 bool sets_pace(const std::string& key) {
   const bool size = key.ends_with("size") || key.ends_with("height") || key.ends_with("width");
   return key == "precision" || key == "grad_accum" || key == "freeze" ||
          key.starts_with("algorithms.") || (key.starts_with("train_dataset.") && size);
 }
 
-/// UserError where a run is of another network or kind of device; a warning where something else
-/// that its step's time follows differs.
+/// UserError when the run is of another network or kind of device; warns when another key that
+/// influences the time of a step differs.
 void check_same(const Run& run, const Recipe& recipe, const Gpu& gpu) {
   const std::string from = "--from: " + run.folder.string();
   if (run.summary->device.starts_with("cpu") != gpu.driver.empty())
@@ -64,10 +64,8 @@ void check_same(const Run& run, const Recipe& recipe, const Gpu& gpu) {
               joined(others));
 }
 
-/// A step of the run in `folder`, in the shares that its log has: its rate, on a CPU apart from
-/// waits for the loader's threads. UserError where the run is of several ranks, did not end, or is
-/// of another network or kind of device than the recipe on that GPU; a warning where something else
-/// that its step's time follows differs.
+/// The step time of the run in `folder`, split as in its log; on a CPU without waits for the
+/// loader's threads. UserError when the run had several ranks or did not end, and as check_same().
 MeasuredStep measured_step(const std::string& folder, const Recipe& recipe, const Gpu& gpu) {
   const auto run = read_run(folder);
   const auto* const batch_size = value_of(run.recipe, "train_batch_size");
@@ -92,7 +90,7 @@ MeasuredStep measured_step(const std::string& folder, const Recipe& recipe, cons
     if (part.kind == Kind::waiting) (loads_itself ? step.loading : waits) += part.seconds;
   }
   if (!run.summary->device.starts_with("cpu") && step.forward + step.backward + step.rest > 0) {
-    // The log's parts are the host's, which is ahead of the device.
+    // The log has times of the host, which runs ahead of the device.
     step.forward = (step.forward + step.backward + step.rest) / 3;
     step.backward = 2 * step.forward, step.rest = step.loading = waits = 0;
   }
@@ -125,7 +123,7 @@ std::string names_of(const std::vector<T>& known) {
   return joined(names);
 }
 
-/// Where a GPU needs more memory than it has.
+/// Warns when a plan needs more memory than the GPU has.
 void warn_of_memory(const ScalePlan& plan, const Gpu& gpu) {
   const double bytes = plan.memory.total();
   if (gpu.memory_bytes <= 0 || bytes <= gpu.memory_bytes) return;
@@ -134,7 +132,7 @@ void warn_of_memory(const ScalePlan& plan, const Gpu& gpu) {
             " has; give a larger --grad_accum, or more GPUs");
 }
 
-/// The words of the command line.
+/// The options of the command line.
 struct Given {
   std::string file, gpu, network, kernels = "pytorch", from;
   std::vector<int64_t> gpus;
@@ -144,7 +142,7 @@ struct Given {
   bool json = false;
 };
 
-/// Where ranks divide nothing although the recipe says so, as a run does.
+/// Warns, as a run does, when the recipe's parallelism has no effect.
 void warn_of_division(const Given& given, const TrainerOptions& options, const Training& training) {
   const bool alone = std::ranges::all_of(given.gpus, [](int64_t n) { return n == 1; });
   const std::string idle = options.parallelism == "ddp"           ? ""
@@ -155,8 +153,8 @@ void warn_of_division(const Given& given, const TrainerOptions& options, const T
   if (!idle.empty()) log::warn("parallelism: " + options.parallelism + " has no effect: " + idle);
 }
 
-/// recipe_training() of the recipe with so many images a step for each of the GPUs, or of those
-/// that share them.
+/// recipe_training() with a batch of batch_per_gpu images for each GPU, or for each group of
+/// spatial_ranks GPUs.
 RecipeTraining training_of(Recipe recipe, const RunContext& context, at::Device device,
                            int64_t batch_per_gpu, int64_t gpus) {
   recipe.options.train_batch_size =
@@ -171,7 +169,7 @@ RecipeTraining training_of(Recipe recipe, const RunContext& context, at::Device 
   }
 }
 
-/// The recipe's run on each number of GPUs.
+/// The training of the recipe on each number of GPUs.
 std::vector<RecipeTraining> subjects_of(const Recipe& recipe, const RunContext& context,
                                         const Gpu& gpu, const Given& given) {
   std::optional<MeasuredStep> measured;

@@ -1,4 +1,4 @@
-// The subcommand predict: by a checkpoint and the trainer, or by an export and the runtime.
+// The subcommand predict: with a checkpoint and the trainer, or with an export and the runtime.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -42,7 +42,7 @@ std::vector<double> numbers(const at::Tensor& row) {
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
 }
 
-/// Prints one JSON object a line for each image.
+/// Prints one line with a JSON object for each image.
 class PredictionLines {
  public:
   struct Options {
@@ -50,15 +50,15 @@ class PredictionLines {
     bool logits = false;
     const Objective* objective = &classification();
   };
-  /// What the files are, by their list.
+  /// The labels that a list gives to the files.
   struct Labels {
-    std::string list{};                ///< for messages
-    std::vector<std::string> texts{};  ///< of each file, empty where it has none; none: no list
-    std::vector<int64_t> lines{};      ///< of the list
+    std::string list{};                ///< path of the list; empty without one
+    std::vector<std::string> texts{};  ///< label of each file, or empty
+    std::vector<int64_t> lines{};      ///< line of each file in the list
   };
 
-  /// files: the images, or one .beton file with them. weights: where the network is from. labels:
-  /// names of classes, or their numbers; UserError for others.
+  /// files: the images, or one .beton file. weights: the path of the network. UserError for labels
+  /// that are neither class names nor class indices.
   PredictionLines(std::vector<std::string> files, std::vector<std::string> class_names,
                   std::string weights, Options options, Labels labels)
       : files_(std::move(files)),
@@ -70,9 +70,9 @@ class PredictionLines {
     if (!options_.objective->takes_values()) find_classes();
   }
 
-  /// Prints the lines of a batch: the likeliest classes, or the answer of each output. logits: [N,
-  /// classes]; samples: int64 [N], which of the files, or of the file's samples, they are of.
-  /// RunError for logits that are not finite.
+  /// Prints the lines of a batch: the likeliest classes, or the value of each output. logits: [N,
+  /// classes]; samples: int64 [N], indices of the files, or of samples in the .beton file. RunError
+  /// for logits that are not finite.
   void print(const at::Tensor& logits, const at::Tensor& samples) {
     for (int64_t i = 0; i < logits.size(0); ++i) {
       const auto sample = samples.const_data_ptr<int64_t>()[i];
@@ -101,7 +101,7 @@ class PredictionLines {
       std::cout << json_line(line) << '\n';
     }
   }
-  /// To be called after all: says in the log how many of those with a label were right.
+  /// Call this at the end. Logs the accuracy over the images with a label.
   void finish() const {
     std::cout.flush();
     if (labelled_ > 0)
@@ -111,7 +111,7 @@ class PredictionLines {
   }
 
  private:
-  /// Labels are names where one of them is the name of a class, else numbers.
+  /// Labels count as names if any of them is a class name, otherwise as indices.
   void find_classes() {
     const auto places = places_of(labels_.texts, class_names_);
     const bool names = std::ranges::any_of(places, [](int32_t place) { return place >= 0; });
@@ -160,12 +160,12 @@ class PredictionLines {
   std::string weights_;
   Options options_;
   Labels labels_;
-  std::vector<int64_t> classes_;  ///< that the labels mean, -1 where there is none
+  std::vector<int64_t> classes_;  ///< class of each file, -1 without a label
   int64_t labelled_ = 0, right_ = 0;
-  bool rows_;  ///< samples of one file
+  bool rows_;  ///< true if the images are samples of one .beton file
 };
 
-/// The images that --source means; a .beton file stays one.
+/// The image files at --source, or one .beton file.
 std::vector<std::string> files_of(const std::string& source) {
   if (is_remote(source) && is_beton(source)) return {source};
   auto files = [&] {
@@ -176,7 +176,7 @@ std::vector<std::string> files_of(const std::string& source) {
     }
   }();
   if (files.size() == 1 && files[0] == source) return files;
-  std::set<std::string> endings;  // of the others
+  std::set<std::string> endings;  // extensions of the files that are no images
   const auto others = std::erase_if(files, [&](const std::string& file) {
     const auto name = file_name_of(file);
     if (has_image_name(name)) return false;
@@ -196,7 +196,7 @@ struct Images {
   PredictionLines::Labels labels{};
 };
 
-/// Those of a list have labels, if it has.
+/// The images at --source; those of a list may have labels.
 Images images_of(const std::string& source) {
   if (!is_list_file(source)) return {files_of(source)};
   if (is_remote(source))
@@ -210,7 +210,7 @@ Images images_of(const std::string& source) {
   return images;
 }
 
-/// What both ways have on the command line.
+/// The options of both kinds of predict.
 struct PredictOptions {
   std::string source;
   PredictionLines::Options lines;
@@ -226,7 +226,7 @@ struct PredictOptions {
   }
 };
 
-/// Bad images have no others in their place.
+/// Treats replace as skip, with a warning.
 OnBadSample without_replacement(OnBadSample on_bad_sample) {
   if (on_bad_sample != OnBadSample::replace) return on_bad_sample;
   log::warn("dataloader.on_bad_sample: replace: bad images are left out, as with skip");
@@ -237,7 +237,7 @@ constexpr const char* about =
     "Classifies images: one JSON object a line with source (or index), classes and\nprobabilities; "
     "of a list with labels also label and correct, and the accuracy in the log.";
 
-/// Of a checkpoint, or a file of weights, by the trainer.
+/// Predicts with a checkpoint or a file of weights, by the trainer.
 int predict_by_recipe(const Words& words) {
   CLI::App app(about, "predict");
   UseOptions use;
@@ -287,7 +287,7 @@ int predict_by_recipe(const Words& words) {
   return 0;
 }
 
-/// Of an export, by the runtime.
+/// Predicts with an export, by the runtime.
 int predict_by_model(const Words& words) {
   CLI::App app(about, "predict");
   PredictOptions predict;
@@ -336,7 +336,7 @@ bool names_option(const Words& words, const std::string& option) {
   });
 }
 
-/// An export beside a recipe, whose key --model is.
+/// UserError when --model, here a key of the recipe, names an export.
 void check_one_network(const Words& words) {
   for (size_t i = 0; i + 1 < words.size(); ++i)
     if (std::error_code error;

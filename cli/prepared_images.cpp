@@ -46,9 +46,9 @@ std::shared_ptr<Source> source_at(const ImageRequest& request,
              : open_source(request.path, request.is_train, request.on_bad_sample, class_names);
 }
 
-/// Class folders in two parts have the one that is wanted.
+/// UserError when class folders have the other part, but not the requested one.
 void check_part(const ImageRequest& request) {
-  if (is_remote(request.path)) return;  // told when it is opened
+  if (is_remote(request.path)) return;  // reported when it is opened
   const auto has = [&](const char* part) {
     std::error_code error;
     return fs::is_directory(fs::path(request.path) / part, error);
@@ -61,8 +61,8 @@ void check_part(const ImageRequest& request) {
                     " to take those");
 }
 
-/// `count` of the numbers below `size`, as --rows takes them. Any first part of them is spread
-/// evenly: steps of the golden section (Weyl 1916) visit each once.
+/// `count` row numbers below `size`, in the format of --rows. Any first part of them is spread
+/// evenly: steps of the golden section (Weyl 1916) visit each number once.
 std::string spread_rows(int64_t count, int64_t size) {
   auto step = std::max<int64_t>(1, std::llround(0.618034 * static_cast<double>(count)));
   while (std::gcd(step, count) != 1) ++step;
@@ -72,7 +72,7 @@ std::string spread_rows(int64_t count, int64_t size) {
   return rows;
 }
 
-/// Class folders stand for classes that the network was trained on.
+/// UserError when class folders have other names than the classes of the network.
 void check_names(const std::string& path, const TrainedNetwork& network) {
   const auto folders = folder_classes(path);
   if (network.class_names.empty() || are_among(folders, network.class_names)) return;
@@ -105,7 +105,7 @@ PreparedImages open_images(const ImageRequest& request, const TrainedNetwork& ne
           .unnamed_classes = beton != nullptr || shards};
 }
 
-/// Without the recipe's key for what the option names.
+/// The problem without the recipe key datadir, in place of which the option stands.
 std::string in_words_of_options(const std::string& problem) {
   const std::string key = "datadir: ";
   return problem.starts_with(key) ? problem.substr(key.size()) : problem;

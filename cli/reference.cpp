@@ -22,8 +22,8 @@
 namespace composer {
 namespace {
 
-/// What the algorithm of this name excludes, or is excluded by, and what it needs: each with the
-/// reason.
+/// The algorithms that exclude this one or that it excludes, and the keys that it needs, each with
+/// the reason.
 std::vector<Words> compatibility_lines(const std::string& name) {
   const auto& algorithms = registry().algorithms;
   std::vector<Words> lines;
@@ -60,7 +60,7 @@ const CatalogBase* catalog_of(const std::string& kind) {
   return nullptr;
 }
 
-/// word: CatalogBase::kind or plural.
+/// The kinds of components. word: CatalogBase::kind or plural.
 std::vector<std::string> kinds(const std::string& (CatalogBase::*word)() const) {
   std::vector<std::string> words;
   for (const auto* catalog : registry().catalogs()) words.push_back((catalog->*word)());
@@ -100,7 +100,7 @@ std::string replaced_all(std::string text, const std::string& from, const std::s
   return text;
 }
 
-/// Text within a cell of a Markdown table: one line, and no mark of one.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   for (const char* mark : {"|", "*", "<"})
@@ -108,7 +108,7 @@ std::string cell(std::string text) {
   return text;
 }
 
-/// As code; empty stays empty.
+/// The text as Markdown code; empty stays empty.
 std::string code(const std::string& text) {
   return text.empty() ? "" : "`" + replaced_all(text, "|", "\\|") + "`";
 }

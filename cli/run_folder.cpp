@@ -1,5 +1,5 @@
-// The runs that commands are about, and the subcommand request: asks something of a run that is
-// going on.
+// Run folders that a user names, and the subcommand request, which sends a request to a running
+// training.
 #include "cli/run_folder.h"
 
 #include <algorithm>

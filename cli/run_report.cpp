@@ -24,7 +24,7 @@ namespace composer {
 
 namespace {
 
-/// UserError for a folder that is no run's but has runs in it.
+/// UserError for a folder that holds runs and is not itself the folder of a run.
 void check_is_no_folder_of_runs(const std::filesystem::path& folder) {
   if (std::filesystem::exists(folder / "metrics.jsonl")) return;
   if (const auto runs = std::ssize(runs_in(folder)); runs > 0)
@@ -32,7 +32,8 @@ void check_is_no_folder_of_runs(const std::filesystem::path& folder) {
                     quantity(runs, "run") + " in it; name them: " + (folder / "*").string());
 }
 
-/// Nothing where it has no log that can be read, and others are shown: a warning says so.
+/// The run in the folder. A run without a readable log is an error if it is the only one; otherwise
+/// it is left out with a warning.
 std::optional<Run> read_one(const std::string& folder, bool alone) {
   check_is_no_folder_of_runs(folder);
   try {
@@ -44,15 +45,16 @@ std::optional<Run> read_one(const std::string& folder, bool alone) {
   }
 }
 
-/// The runs, named apart, with whether each is going on; one that is named twice once, with a
-/// warning. What is damaged is left out with a warning, of several runs also one without a log that
-/// can be read. UserError naming a folder that is no run's; where none is named, what to name.
+/// The runs in the folders, with distinct names and whether each is going on. Warns of folders that
+/// are given twice and of damaged parts, and leaves them out. UserError for a folder of no run, or
+/// when no folder is given.
 std::vector<Run> read_runs(const std::vector<std::string>& folders) {
   if (folders.empty())
     throw UserError("name runs: their folders, <run_dir>/<run_name>; runs/* is all in runs");
   std::vector<Run> runs;
   for (const auto& folder : folders) {
-    // Asked first: a run that ends while its log is read has no summary yet, and was not killed.
+    // Checked before the log is read: a run that ends meanwhile would look killed, as its summary
+    // is not there yet.
     const bool going_on = owner_of(folder).has_value();
     auto found = read_one(folder, folders.size() == 1);
     if (!found) continue;
@@ -75,7 +77,7 @@ std::vector<Run> read_runs(const std::vector<std::string>& folders) {
 void ReportLogger::run_end(const RunEnd&) {
   if (folder_.empty()) return;
   auto runs = read_runs({folder_.string()});
-  runs.front().going_on = false;  // its folder is still its process's
+  runs.front().going_on = false;  // this process still holds the folder
   write_whole(folder_ / "report.html", report_page(runs));
 }
 

@@ -1,4 +1,4 @@
-// The page that shows a run, as a logger.
+// The logger that writes a page about the run.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace composer {
 
-/// The logger `report`: <run>/report.html, written when the run has ended and left its summary.
+/// The logger `report`: <run>/report.html, written after the summary when the run ends.
 class ReportLogger : public LogSink {
  public:
   std::string name() const override { return "report"; }
@@ -17,7 +17,7 @@ class ReportLogger : public LogSink {
   void run_end(const RunEnd& end) override;
 
  private:
-  std::filesystem::path folder_;  ///< empty: nothing is left on the disk
+  std::filesystem::path folder_;  ///< empty for a run that leaves nothing on the disk
 };
 
 }  // namespace composer

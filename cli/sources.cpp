@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether following this link to a folder would lead in circles.
+/// Whether the link leads to a folder that contains it.
 bool leads_back(const fs::path& link) {
   std::error_code error;
   const auto target = fs::canonical(link, error);
@@ -36,7 +36,7 @@ bool leads_back(const fs::path& link) {
                       target.end();
 }
 
-/// takes_hidden: of a hidden file or folder.
+/// takes_hidden: whether to include a hidden file or folder.
 template <class Predicate>
 std::vector<std::string> walk(const fs::path& folder, const Predicate& takes_hidden) {
   std::vector<std::string> files;
@@ -66,12 +66,12 @@ fs::path part_at(const fs::path& folder, bool is_train) {
   return fs::is_directory(part, error) ? part : folder;
 }
 
-/// Rather than a folder.
+/// Whether the remote path names a file rather than a folder.
 bool is_file(const RemotePath& path) {
   return is_manifest(path) || is_beton(address_of(path)) || has_image_name(path.name());
 }
 
-/// Whether a folder of s3:// has tar files; others are not listed.
+/// Whether an s3:// folder has tar files. Folders of web servers cannot be listed: false.
 bool has_remote_tars(const std::string& path, bool is_train) {
   const RemotePath remote(path);
   if (remote.scheme() != RemotePath::Scheme::s3 || is_file(remote)) return false;
@@ -82,7 +82,7 @@ bool has_remote_tars(const std::string& path, bool is_train) {
   });
 }
 
-/// UserError where the folder has MosaicML's shards, of which index.json is missing.
+/// UserError when the folder has MosaicML's shards but no index.json.
 void refuse_lone_shards(const fs::path& folder) {
   for (const char* ending : {".mds", ".mds.zstd", ".mds.zst", ".mds.gz", ".mds.br"})
     if (const auto files = shards_in(folder, ending); !files.names.empty())
@@ -90,7 +90,7 @@ void refuse_lone_shards(const fs::path& folder) {
                       " and no index.json, which says what they hold; it is written with them");
 }
 
-/// Without a source for another path.
+/// open_shards() without checks of the columns.
 OpenedSet shards_at(const std::string& path, bool is_train, const ShardColumns& columns) {
   const auto open = [&](auto params) {
     params.label = columns.label, params.ffcv.targets = columns.targets;
@@ -141,7 +141,7 @@ std::vector<std::string> files_of_training(const fs::path& folder) {
   std::error_code unknown;
   const bool parts =
       fs::is_directory(folder / "train", unknown) || fs::is_directory(folder / "val", unknown);
-  const int classes = parts ? 1 : 0;  // the depth of their folders
+  const int classes = parts ? 1 : 0;  // depth of the class folders
   return walk(folder, [&](const auto& at, fs::file_type type) {
     return at.depth() > classes &&
            (type == fs::file_type::directory || is_meant_as_image(at->path()));

@@ -26,8 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What variants are compared by where nothing is asked for: of the first evaluation set the first
-/// of these that is logged.
+/// The default metric: the first of these metrics that the first evaluation set logs.
 std::string usual_metric(const Words& logged) {
   const std::string set(evaluation_set(logged.front()));
   for (const char* name : {"Accuracy", "mAP", "R2"})
@@ -221,7 +220,7 @@ void StudyProgress::train(const std::vector<StudyVariant>& variants) {
   if (!trainings.empty()) {
     const bool gpus = std::ranges::any_of(
         trainings, [](const auto& training) { return training.options.device != "cpu"; });
-    // As many threads for a run that is left as it had among all.
+    // Remaining runs get as many threads as they had among all runs.
     const MachineShares shares(std::min(options_.jobs, static_cast<int64_t>(all)), gpus);
     signal = train_all(folder_, trainings, shares,
                        [&](const StudyTraining& training, const std::string& problem) {

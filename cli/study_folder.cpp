@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// What a study sets itself, or changes nothing of a run.
+/// Keys that a study sets itself, or that do not change a run.
 const std::set<std::string> own_keys{"run_name", "run_dir", "autoresume", "progress_bar"};
 
 void flatten(const Value& value, const std::string& path, ordered_json& keys) {
@@ -39,7 +39,7 @@ ordered_json keys_of(const Recipe& recipe) {
 
 using Texts = std::map<std::string, std::string>;
 
-/// "options.seeds" and "3".
+/// The plan as flat keys and values: "options.seeds" and "3".
 Texts texts_of(const ordered_json& plan) {
   Texts texts;
   const auto add = [&](const std::string& name, const ordered_json& value) {
@@ -74,7 +74,7 @@ void check_same(const fs::path& file, const ordered_json& there, const ordered_j
   throw UserError(problems);
 }
 
-/// The number that the file begins with; `otherwise` where there is none.
+/// The number at the beginning of the file; `otherwise` if there is none.
 template <class Number>
 Number number_in(const fs::path& file, Number otherwise) {
   std::ifstream in(file);

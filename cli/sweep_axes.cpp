@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t most_points = 10'000, halving = 3;
 
-/// One option's word, read from left to right.
+/// Parses the word of one option from left to right.
 class ValueReader {
  public:
   ValueReader(const std::string& key, const std::string& text) : key_(key), text_(text) {}
@@ -53,7 +53,7 @@ class ValueReader {
     return words;
   }
 
-  /// Up to one of `ends`, or between quotes.
+  /// The text up to one of `ends`, or between quotes.
   std::string word(const std::string& ends) {
     const char quote = text_[at_];
     if (quote == '\'' || quote == '"') {
@@ -81,7 +81,7 @@ std::optional<double> number_in(const std::string& text) {
   return value;
 }
 
-/// Nothing where `text` is not two numbers around "..".
+/// Empty if `text` is not two numbers around "..".
 std::optional<SweepAxis::Range> range_in(const std::string& key, const std::string& text) {
   const size_t dots = text.find("..");
   if (dots == std::string::npos) return {};

@@ -1,4 +1,4 @@
-// Tables of text: columns two spaces apart.
+// Text tables with two spaces between the columns.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace composer {
 
-/// The columns that the widest cell of each table column takes.
+/// The width of each table column: that of its widest cell.
 std::vector<int64_t> widths_of(const std::vector<Words>& rows);
 
-/// The first widths.size() cells as a line without blanks at its end; longer cells are cut. sides:
-/// '<' for a table column aligned to the left, '>' to the right; the last one holds for the rest.
+/// The first widths.size() cells as a line without trailing blanks; longer cells are cut. sides:
+/// the alignment of each table column, '<' left or '>' right; the last one holds for all further
+/// columns.
 std::string line_of(const Words& cells, const std::vector<int64_t>& widths, std::string_view sides);
 
-/// All rows as such lines, each column as wide as its widest cell.
+/// The rows as lines of line_of(), as wide as the cells need. rows: one or more.
 std::vector<std::string> aligned(const std::vector<Words>& rows, std::string_view sides);
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// The subcommand trace: what traces of the profiler tell.
+// The subcommand trace: analyses the profiler's traces, and requests one of a running training.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -52,7 +52,7 @@ std::set<std::string, std::less<>> names_of(const CatalogBase& catalog) {
   return {names.begin(), names.end()};
 }
 
-/// Where the results go.
+/// The output options.
 struct TraceOutput {
   bool json = false;
   std::optional<PageFile> page;

@@ -36,9 +36,9 @@
 namespace composer {
 namespace {
 
-/// The longest table of the schedule; more changes than this are thinned out.
+/// The schedule has at most so many rows; more changes are thinned out.
 constexpr size_t most_rows = 40;
-/// A run of more batches is looked at in strides.
+/// Of a longer run, only every n-th batch is examined.
 constexpr int64_t most_looks = 200000;
 
 int64_t number_of_weights(const Model& model) {
@@ -47,14 +47,15 @@ int64_t number_of_weights(const Model& model) {
   return weights;
 }
 
-/// What `amp` comes to on this machine's CPU, and why; empty for other words and GPUs.
+/// The precision that `amp` selects on this CPU, with the reason; empty for other precisions and
+/// GPUs.
 std::string what_amp_is(const TrainerOptions& options) {
   if (options.precision != "amp" || options.device == "gpu") return "";
   const auto [faster, reason] = choose_bf16(bf16_instructions(), bf16_speedup);
   return std::string(" (on this CPU ") + (faster ? "bf16: " : "fp32: ") + reason + ")";
 }
 
-/// Of images under the precision, on a CPU.
+/// Why a norm layer does not fuse on a CPU for inputs of this type; empty if it does.
 std::string why_step_by_step(at::ScalarType type) {
   NormCall call;
   call.input = at::ones({2, 1, 1, 1}, type);
@@ -62,7 +63,8 @@ std::string why_step_by_step(at::ScalarType type) {
   return why_step_by_step(call);
 }
 
-/// Which norms are one operator with what follows them, and which are not, and why.
+/// Prints how many norm layers are fused with the addition and activation after them, and why
+/// others are not.
 void print_norms(std::ostream& out, const Model& model, const TrainerOptions& options) {
   const auto& precision = options.precision;
   const bool amp = precision == "amp", bf16 = precision == "amp_bf16" || precision == "bf16";
@@ -89,12 +91,12 @@ void print_norms(std::ostream& out, const Model& model, const TrainerOptions& op
         << (count == 1 ? " layer\n" : " layers\n");
 }
 
-/// Those that change images before the first event of a batch.
+/// Prints the algorithms that change images in the loader.
 void print_image_changes(std::ostream& out, const Engine& engine, const State& state) {
   std::string loader;
   for (const auto& [name, component, events] : engine.algorithms()) {
     if (component->sample_transform(state)) loader += ' ' + name;
-    if (component->image_sizes(state)) loader.insert(0, ' ' + name);  // decoded to its size
+    if (component->image_sizes(state)) loader.insert(0, ' ' + name);  // decoding comes first
   }
   if (!loader.empty()) out << "  in the loader, each image:" << loader << '\n';
 }
@@ -145,8 +147,8 @@ void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const En
 
 using PlannedRow = std::vector<std::pair<std::string, double>>;
 
-/// What changes in steps (sizes) decides where a row stands; what moves all the time (learning
-/// rate, scale) is shown.
+/// Whether the value changes in steps, as sizes do. A row of the schedule begins at each such
+/// change; values that change all the time, such as the learning rate, are only shown.
 bool steps(const std::string& name) {
   return name.ends_with("/height") || name.ends_with("/width") || name.ends_with("/batch_size") ||
          name.ends_with("/keep") || name.ends_with("/layers_trained");
@@ -227,7 +229,7 @@ std::string resumption_line(const StartingPoint& start, const Timestamp& time, R
          quantity(*total, "batch") + (*total == 1 ? " is left\n" : " are left\n");
 }
 
-/// Refuses as training does what the run cannot start from.
+/// Prints where the run resumes. Throws as training does for a checkpoint that does not fit.
 void print_start(std::ostream& out, const StartingPoint& start, const TrainerOptions& options,
                  const RunNow& now, bool data_were_read, const State& state) {
   const auto& recipe = now.recipe;
@@ -237,7 +239,8 @@ void print_start(std::ostream& out, const StartingPoint& start, const TrainerOpt
     load_weights(*state.model, start.path, {options.load_ignore, options.load_strict});
     return;
   }
-  if (!start.own) verify_files(start.path, read_manifest(start.path));  // or it was when found
+  // Checkpoints of the run itself were verified when they were found.
+  if (!start.own) verify_files(start.path, read_manifest(start.path));
   assign_weights(*state.model, read_weights(start.path), start.path.string());
   const auto checkpoint = read_checkpoint_facts(start.path);
   auto schedule = state.schedule;
@@ -251,9 +254,9 @@ void print_start(std::ostream& out, const StartingPoint& start, const TrainerOpt
   out << resumption_line(start, checkpoint.time, schedule);
 }
 
-/// The run's length, who runs at which event, what surgery replaces, and how learning rate and
-/// sizes move. Where the data are missing it takes the set's published size and says so. UserError
-/// when there is neither.
+/// The text of --plan: the length of the run, the order of algorithms at each event, the layers
+/// that surgery replaces, and the schedule. Missing data are replaced by the published size of the
+/// set, which the text says; UserError if there is none.
 std::string plan(const Recipe& given, const RunContext& context) {
   const auto resolved = resolve_automatic_for_run(given, context, Purpose::plan);
   if (!resolved.unread.empty()) throw UserError(resolved.unread);
@@ -273,7 +276,7 @@ std::string plan(const Recipe& given, const RunContext& context) {
   state.schedule = planned_schedule(length, options);
   if (recipe.val_dataset) state.evaluation_sets.emplace_back(main_evaluation);
   for (const auto& set : recipe.evaluators) state.evaluation_sets.push_back(set.name);
-  auto without_device = recipe;  // a plan need not open CUDA
+  auto without_device = recipe;  // a plan does not need CUDA
   without_device.options.device = "cpu";
   auto parts = assemble_model(without_device, context);
   check_class_weights(without_device.options, *parts.model);
@@ -302,7 +305,7 @@ std::string plan(const Recipe& given, const RunContext& context) {
 
   engine.run(Event::init, state);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);
-  // What auto keys come to without data, the weights need not fit.
+  // Without data, auto keys have stand-ins, which the weights need not fit.
   if (recipe.automatic.empty() && reads_weights)
     print_start(
         out, starting_point(options, /*trains=*/true, newest), options,
@@ -330,7 +333,7 @@ std::string plan(const Recipe& given, const RunContext& context) {
   return out.str();
 }
 
-/// A word as a shell reads it.
+/// The text quoted for a shell.
 std::string shell_word(const std::string& text) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
@@ -340,7 +343,7 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
-/// recipe: what the run can be measured by.
+/// recipe: the path of the recipe, for the advice.
 std::string limit_line(const Summary& summary, const std::string& recipe) {
   std::string line = "limited by the " + summary.limited_by() + ": it waited for data " +
                      number_text(summary.wait_fraction.value_or(0) * 100, 1) + " % of the time";
@@ -386,7 +389,7 @@ void say_what_next(const RunFolder& folder) {
       latest + " --format torchscript --output network.pt");
 }
 
-/// The last line. written: by the run itself.
+/// Logs the path of the page, or how to write it. written: whether the run wrote it.
 void say_where_page_is(const std::filesystem::path& run, bool written) {
   const auto page = shell_word((run / "report.html").string());
   std::error_code none;

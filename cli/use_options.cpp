@@ -14,7 +14,7 @@
 namespace composer {
 namespace {
 
-/// The recipe that `path` was trained by.
+/// The recipe with which the weights at `path` were trained.
 RecipeFile recipe_inside(const std::string& path) {
   check_load_path(path);
   const auto local = fetched(path);

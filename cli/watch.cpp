@@ -26,8 +26,8 @@
 namespace composer {
 namespace {
 
-/// Takes standard output's terminal: another screen, no cursor, keys as they are pressed, Ctrl-C
-/// among them. Leaves it as it was.
+/// Switches standard output's terminal to another screen, without cursor and with unbuffered keys,
+/// Ctrl-C included. The destructor restores the terminal.
 class FullScreen {
  public:
   FullScreen() {
@@ -79,7 +79,7 @@ class FullScreen {
   }
 
  private:
-  /// A terminal that has gone takes nothing: the next key tells.
+  /// Ignores errors: when the terminal is gone, key() tells.
   static void put(std::string_view text) {
     while (!text.empty()) {
       const auto written = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -95,8 +95,8 @@ class FullScreen {
 constexpr double look_interval = 0.2, papers_interval = 1;  ///< seconds
 constexpr char control_c = 3;
 
-/// Returns once a run has begun there, which a folder that is there already must show. False where
-/// a signal came first.
+/// Waits until a run has begun in the folder. False when a signal came first; UserError for an
+/// existing folder without a run.
 bool wait_for_run(const std::filesystem::path& folder) {
   if (is_run(folder)) return true;
   if (std::filesystem::exists(folder))
@@ -109,7 +109,7 @@ bool wait_for_run(const std::filesystem::path& folder) {
   return received_signal() == 0;
 }
 
-/// A run's folder, looked at again and again.
+/// A run folder that is read again and again.
 class FollowedRun {
  public:
   explicit FollowedRun(std::filesystem::path folder)
@@ -120,7 +120,7 @@ class FollowedRun {
 
   const Run& run() const { return run_; }
 
-  /// Whether there is something new.
+  /// Reads the folder again. Returns whether anything changed.
   bool look() {
     bool changed = false;
     if (steady_seconds() - papers_read_ > papers_interval) changed = read_papers();
@@ -132,7 +132,7 @@ class FollowedRun {
     const auto before = run_.status();
     auto log = std::move(run_.log);
     const bool described = run_.description.has_value();
-    // Whose end the summary is of is known only where nobody has the folder.
+    // A summary is that of the present run only when no process holds the folder.
     const bool going_on = owner_of(folder_).has_value();
     run_ = read_run_papers(folder_);
     run_.going_on = going_on;
@@ -164,7 +164,7 @@ int watch_on_screen(FollowedRun& followed) {
   return 128 + received_signal();
 }
 
-/// Where there is no terminal: a line an epoch and evaluation, until the run ends.
+/// Without a terminal: prints a line for each epoch and evaluation until the run ends.
 int watch_in_lines(FollowedRun& followed) {
   const InterruptGuard guard;
   size_t told = 0;

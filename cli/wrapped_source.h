@@ -1,4 +1,4 @@
-// A source of samples that changes a little of another one.
+// A base for sources that change some properties of another source.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace composer {
 
-/// The samples of another source: sample i is that source's sample inner(i).
+/// Forwards to another source: sample i is the sample inner(i) of that source.
 class WrappedSource : public Source {
  public:
   explicit WrappedSource(std::shared_ptr<Source> source) : source_(std::move(source)) {}
