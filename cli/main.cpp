@@ -99,9 +99,8 @@ int start_program(const Launch& launch, const Words& words) {
 /// (base/process/interrupt.h) comes first, and throws Interrupted. Only one may live at a time.
 class EndsOnSignal {
  public:
-  explicit EndsOnSignal(const std::string& command) : handlers_(ending_signals(), end) {
-    std::snprintf(line_, sizeof line_, "%s: interrupted; nothing is reported\n", command.c_str());
-  }
+  explicit EndsOnSignal(const std::string& command)
+      : handlers_(ending_signals(), handler_of(command)) {}
 
   /// Writes the line. A handler of signals may call this.
   static void tell() {
@@ -112,6 +111,11 @@ class EndsOnSignal {
   static void end(int signal) {
     tell();
     _exit(128 + signal);
+  }
+  /// Sets the line, which must be there before the handler is.
+  static auto handler_of(const std::string& command) -> void (*)(int) {
+    std::snprintf(line_, sizeof line_, "%s: interrupted; nothing is reported\n", command.c_str());
+    return end;
   }
 
   static inline char line_[128];
