@@ -7,16 +7,14 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/study_command.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {
 
-enum class Mode { leave_one_out, add_one_in, pairs };
-
-/// With those of the recipe's algorithms alone; without a recipe where they cannot be.
+/// The variant with only these algorithms of the recipe; it has no recipe if they are invalid
+/// together.
 StudyVariant variant_with(const Recipe& whole, const Words& names, std::string name,
                           std::string file) {
   StudyVariant variant{std::move(name), std::move(file), {}};
@@ -41,9 +39,9 @@ StudyVariant variant_without(const Recipe& whole, const Words& left_out) {
                       "without-" + joined(left_out, "-and-"));
 }
 
-std::vector<StudyVariant> variants_of(const Recipe& whole, Mode mode) {
+std::vector<StudyVariant> variants_of(const Recipe& whole, const std::string& mode) {
   const auto names = algorithm_names(whole);
-  if (mode == Mode::add_one_in) {
+  if (mode == "add_one_in") {
     std::vector<StudyVariant> variants{variant_with(whole, {}, "none", "none")};
     for (const auto& name : names)
       variants.push_back(variant_with(whole, {name}, name + " alone", "only-" + name));
@@ -51,14 +49,14 @@ std::vector<StudyVariant> variants_of(const Recipe& whole, Mode mode) {
   }
   std::vector<StudyVariant> variants{{"all", "all", whole}};
   for (const auto& name : names) variants.push_back(variant_without(whole, {name}));
-  if (mode == Mode::pairs)
+  if (mode == "pairs")
     for (size_t i = 0; i < names.size(); ++i)
       for (size_t j = i + 1; j < names.size(); ++j)
         variants.push_back(variant_without(whole, {names[i], names[j]}));
   return variants;
 }
 
-/// Of the variants of Mode::pairs.
+/// The interactions among the variants of the mode pairs.
 std::vector<Interaction> interactions_of(const Words& names,
                                          const std::vector<StudyVariant>& variants) {
   std::vector<Interaction> interactions;
@@ -71,16 +69,6 @@ std::vector<Interaction> interactions_of(const Words& names,
         interactions.push_back({names[i] + " and " + names[j], places});
     }
   return interactions;
-}
-
-Mode mode_of(bool leave_one_out, bool add_one_in, bool pairs) {
-  if (leave_one_out + add_one_in + pairs > 1)
-    throw UserError("composer ablate: give one of --leave_one_out, --add_one_in and --pairs");
-  return pairs ? Mode::pairs : add_one_in ? Mode::add_one_in : Mode::leave_one_out;
-}
-
-constexpr const char* name_of(Mode mode) {
-  return mode == Mode::pairs ? "pairs" : mode == Mode::add_one_in ? "add_one_in" : "leave_one_out";
 }
 
 }  // namespace
@@ -99,23 +87,23 @@ int ablate_command(const Words& words) {
                "the recipe without each, and without every two: whether two do the same work");
   add_study_options(app, options, 3);
   if (!parse(app, words)) return 0;
-  const auto mode = mode_of(leave_one_out, add_one_in, pairs);
-  const auto overrides = overrides_of(app);
-  check_study_options("ablate", options, overrides);
-  const auto recipe =
-      resolve(find_recipe(options.file), overrides, registry(), {.options = option_names(app)});
+  if (leave_one_out + add_one_in + pairs > 1)
+    throw UserError("composer ablate: give one of --leave_one_out, --add_one_in and --pairs");
+  const std::string mode = pairs ? "pairs" : add_one_in ? "add_one_in" : "leave_one_out";
+  check_study_options("ablate", options, overrides_of(app));
+  const auto recipe = recipe_of(app, options.file);
   const auto names = algorithm_names(recipe);
   if (names.empty())
     throw UserError("composer ablate: " + options.file +
                     " has no algorithms; give some with --algorithms, for instance --algorithms "
                     "blurpool label_smoothing");
-  if (mode == Mode::pairs && names.size() < 2)
+  if (mode == "pairs" && names.size() < 2)
     throw UserError("--pairs: needs two algorithms at least; " + options.file + " has " + names[0]);
 
   const auto variants = variants_of(recipe, mode);
-  StudyProgress progress("ablate", options, recipe, {{"mode", name_of(mode)}});
+  StudyProgress progress("ablate", options, recipe, {{"mode", mode}});
   progress.study().title = "ablation of " + name_of_recipe(options.file);
-  if (mode == Mode::pairs) {
+  if (mode == "pairs") {
     progress.study().interactions = interactions_of(names, variants);
     progress.study().notes.emplace_back(
         "interaction: what the two do together beyond what each does: all - without one - without "

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
@@ -14,7 +15,6 @@
 #include "cli/declarations.h"
 #include "cli/run_folder.h"
 #include "composer/recipe/overrides.h"
-#include "composer/recipe/recipe.h"
 #include "data/beton/source.h"
 #include "data/samples/list_file.h"
 
@@ -22,7 +22,7 @@ namespace composer {
 
 namespace {
 
-/// CLI11's "Could not convert: --steps = abc" in our words; all such options are numbers.
+/// Rewords CLI11's "Could not convert: --steps = abc". All options that CLI11 converts are numbers.
 std::string not_a_number(const std::string& text) {
   const std::string before = "Could not convert: ", between = " = ";
   const size_t at = text.find(between);
@@ -31,10 +31,21 @@ std::string not_a_number(const std::string& text) {
          text.substr(at + between.size()) + "'";
 }
 
-/// What is wrong with the word, or nothing.
+/// Why the word is refused; empty if it is known.
 std::string none_of(const std::string& word, const Words& known) {
   if (std::ranges::find(known, word) != known.end()) return "";
   return "'" + word + "' is none of " + joined(known) + did_you_mean(word, known);
+}
+
+CLI::Validator number_check(const std::string& name, const std::string& range,
+                            bool (*fits)(double)) {
+  return {[range, fits](const std::string& word) {
+            double value = 0;
+            return CLI::detail::lexical_cast(word, value) && fits(value) && std::isfinite(value)
+                       ? std::string()
+                       : "must be a number " + range + ", not " + word;
+          },
+          name};
 }
 
 bool has_weights(const std::string& word) {
@@ -48,8 +59,8 @@ bool has_weights(const std::string& word) {
       [&](const char* name) { return std::filesystem::exists(path / name, error); });
 }
 
-/// UserError where a command that takes weights and images by options alone was given paths
-/// without: it names the options.
+/// UserError, with the command line that was meant, when paths of weights or images were given
+/// without their options.
 void refuse_strays(const CLI::App& app, const Words& words) {
   const bool takes_images = app.get_option_no_throw("--source") != nullptr;
   if (!takes_images && app.get_option_no_throw("--load_path") == nullptr) return;
@@ -75,8 +86,8 @@ void refuse_strays(const CLI::App& app, const Words& words) {
   throw UserError("'" + strays[0] + "' belongs to no option; did you mean " + command + "?");
 }
 
-/// UserError where --file, which is the recipe's option, was given what a set's key of that name
-/// takes: twice, or a list of images.
+/// UserError when --file, the option of the recipe, was given twice or a list of images, as if it
+/// were the key `file` of a data set.
 void check_recipe_option(const CLI::App& app, const Words& words) {
   if (app.get_option_no_throw("--file") == nullptr) return;
   Words files;
@@ -101,25 +112,24 @@ void check_recipe_option(const CLI::App& app, const Words& words) {
                   (keys.empty() ? "" : "; the file of a data set is " + joined(keys, " or ")));
 }
 
-/// The words by which a folder of images, a list of them or a .beton file is trained on.
+/// The words of a command line that trains on a folder of images, a list or a .beton file.
 std::string words_for(const std::string& data) {
   return is_list_file(data) ? "--train_dataset image_list --train_dataset.image_list.file " + data
                             : "--datadir " + data;
 }
 
-/// Whether images of one's own lie there.
+/// Whether the path holds images to train on.
 bool is_own_data(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return !is_run(path);
   return std::filesystem::exists(path, error) && (is_list_file(path) || is_beton(path));
 }
 
-/// Of a command whose recipe is the quickstart where none is given, which draws its own images:
-/// the data that the words name.
+/// The data that the words name, if the recipe is the quickstart by default, which draws its own
+/// images.
 std::optional<std::string> data_for_quickstart(const CLI::App& app, const Words& words) {
-  const Words commands{"train", "ablate", "sweep", "lr-range"};
   if (app.get_option("--file")->count() > 0 ||
-      std::ranges::find(commands, app.get_name()) == commands.end())
+      !are_among({app.get_name()}, commands_with_quickstart))
     return {};
   std::optional<std::string> data;
   Problems ignored;
@@ -169,23 +179,11 @@ bool parse(CLI::App& app, const Words& words) {
 }
 
 CLI::Validator positive() {
-  return {[](const std::string& word) {
-            double value = 0;
-            return CLI::detail::lexical_cast(word, value) && value > 0 && std::isfinite(value)
-                       ? std::string()
-                       : "must be a number above 0, not " + word;
-          },
-          "POSITIVE"};
+  return number_check("POSITIVE", "above 0", [](double value) { return value > 0; });
 }
 
 CLI::Validator not_negative() {
-  return {[](const std::string& word) {
-            double value = 0;
-            return CLI::detail::lexical_cast(word, value) && value >= 0 && std::isfinite(value)
-                       ? std::string()
-                       : "must be a number of at least 0, not " + word;
-          },
-          "NONNEGATIVE"};
+  return number_check("NONNEGATIVE", "of at least 0", [](double value) { return value >= 0; });
 }
 
 CLI::Validator word_of(const Words& words) {
@@ -202,6 +200,38 @@ Words option_names(const CLI::App& app) {
   for (const auto* option : app.get_options())
     names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   return names;
+}
+
+CLI::Option* add_recipe(CLI::App& app, std::string& file, const std::string& otherwise) {
+  app.allow_extras();
+  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
+  return app.add_option("-f,--file", file,
+                        "recipe: a path, or a name from `composer list recipes`" +
+                            (otherwise.empty() ? "" : " (default: " + otherwise + ")"));
+}
+
+const CLI::Option& add_json(CLI::App& app, const std::string& what) {
+  return *app.add_flag("--json")->description(what);
+}
+
+Recipe recipe_of(const CLI::App& app, const std::string& file) {
+  return resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)});
+}
+
+void leave_no_run(TrainerOptions& options) {
+  options.run_dir.clear(), options.run_name.clear();
+  options.save_remote.clear(), options.save_best.clear();
+  options.autoresume = false;
+}
+
+void check_alone(const std::string& command, const RankEnvironment& environment) {
+  if (environment.size > 1)
+    throw UserError(command + ": works in one process, not in " + std::to_string(environment.size) +
+                    " ranks; start it without -n");
+}
+
+std::string json_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 Words overrides_of(const CLI::App& app) {
@@ -232,8 +262,7 @@ int dispatch(const std::string& command, const CommandTable& table, const Words&
   const std::string word = words.empty() ? "" : words[0];
   if (const auto chosen = table.find(word); chosen != table.end())
     return chosen->second(Words(words.begin() + 1, words.end()));
-  Words names;
-  for (const auto& [name, action] : table) names.push_back(name);
+  const auto names = names_in(table);
   const auto all = joined(names);
   if (word == "--help" || word == "-h") {
     std::cout << "composer " << command << " ACTION: one of " << all << "; `composer " << command

@@ -10,11 +10,9 @@
 namespace composer {
 namespace {
 
-const CommandTable benchmarks{
-    {"step", bench_step_command},           {"overhead", bench_overhead_command},
-    {"headspace", bench_headspace_command}, {"loader", bench_loader_command},
-    {"image", bench_image_command},         {"infer", bench_infer_command},
-    {"augment", bench_augment_command}};
+#define X(name) {#name, bench_##name##_command},
+const CommandTable benchmarks{COMPOSER_BENCHMARKS(X)};
+#undef X
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What the benchmarks share.
+// The benchmarks of the subcommand bench.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace composer {
 
-/// Of at least one value.
+/// The median of one or more values.
 double median(std::vector<double> values);
 
-int bench_step_command(const Words& words);
-int bench_overhead_command(const Words& words);
-int bench_loader_command(const Words& words);
-int bench_headspace_command(const Words& words);
-int bench_image_command(const Words& words);
-int bench_infer_command(const Words& words);
-int bench_augment_command(const Words& words);
+/// X(name) for each benchmark.
+#define COMPOSER_BENCHMARKS(X) \
+  X(step) X(overhead) X(headspace) X(loader) X(image) X(infer) X(augment)
+
+#define X(name) int bench_##name##_command(const Words& words);
+COMPOSER_BENCHMARKS(X)
+#undef X
 
 }  // namespace composer

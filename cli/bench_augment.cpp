@@ -73,8 +73,8 @@ double time_loader(const SampleTransform& transform, const at::Tensor& images, u
   return steady_seconds() - begin;
 }
 
-/// Seconds for the bytes and for the normalised images of one batch. What lies between, the
-/// normalisation, does not count.
+/// Seconds that the algorithm takes for the bytes and for the normalised images of one batch,
+/// without the normalisation.
 double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
                   std::atomic<bool>& effect) {
   const auto timed = [&](const auto& change) {
@@ -95,7 +95,7 @@ double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
   return seconds;
 }
 
-/// Images a second of each repeat after the first.
+/// Images per second of each repeat after the first.
 std::vector<double> measure(const AugmentSetting& setting, const Words& overrides) {
   State state;
   state.device = resolve_device(setting.device, read_rank_environment());
@@ -135,8 +135,8 @@ int bench_augment_command(const Words& words) {
       "alone: no\nfiles, no training. Further words set its parameters: --severity 5.",
       "bench augment");
   AugmentSetting setting;
-  bool json = false;
   app.allow_extras();
+  app.option_defaults()->always_capture_default();
   app.add_option("--algorithm", setting.algorithm, "its name")->required();
   app.add_option("--where", setting.where,
                  "device: batches, of which torch takes num_workers threads; loader: image by "
@@ -152,8 +152,7 @@ int bench_augment_command(const Words& words) {
   app.add_option("--batches", setting.batches, "a repeat")->check(CLI::Range(1, 1 << 20));
   app.add_option("--repeats", setting.repeats, "the median of so many is reported")
       ->check(positive());
-  app.add_flag("--json", json, "one JSON object on standard output");
-  for (CLI::Option* option : app.get_options()) option->capture_default_str();
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   const auto rates = measure(setting, app.remaining());

@@ -24,8 +24,8 @@
 namespace composer {
 namespace {
 
-/// What the training is given: the recipe's batches, those of samples that are decoded already, or
-/// the last one again and again, where the loader put it or on the device.
+/// The input of the training: the recipe's batches, batches of decoded samples, or one batch
+/// repeated, in the loader's memory or on the device.
 enum class Feed { real, decoded, kept, on_device };
 
 class SwitchedLoader : public Loader {
@@ -51,9 +51,9 @@ class SwitchedLoader : public Loader {
     if (feed_ == Feed::kept || feed_ == Feed::on_device) return kept_;
     auto& loader = feed_ == Feed::real ? *real_ : *decoded_;
     auto batch = loader.next();
-    if (!batch) batch = loader.next();  // the end of its epoch is not the run's
+    if (!batch) batch = loader.next();  // the next epoch begins
     if (batch && (!kept_ || batch->samples() >= kept_->samples()))
-      kept_ = batch;  // an epoch's last is short
+      kept_ = batch;  // the last batch of an epoch may be short
     return batch;
   }
 
@@ -62,7 +62,7 @@ class SwitchedLoader : public Loader {
     if (feed == Feed::on_device) kept_ = kept_->to(device);
   }
 
-  /// Starts another loader with the transforms and sizes that this one was told.
+  /// Starts another loader with the transforms and the size plan of this one.
   void start_alike(Loader& other) const {
     for (const auto& transform : transforms_) other.add_transform(transform);
     other.start(0, 0, plan_);
@@ -76,7 +76,7 @@ class SwitchedLoader : public Loader {
   SizePlan plan_;
 };
 
-/// Bytes that this process has read from storage; nothing where the system does not say.
+/// Bytes that this process has read from storage; empty if the system does not report them.
 std::optional<double> bytes_from_storage() {
   std::ifstream file("/proc/self/io");
   std::string key;
@@ -85,15 +85,15 @@ std::optional<double> bytes_from_storage() {
   return {};
 }
 
-/// What a stretch of the run, or of a loader, came to.
+/// Measurements over a part of the run, or of a loader.
 struct Stretch {
   double seconds = 0, images = 0, waited = 0;
-  std::optional<double> bytes;  ///< read from storage
+  std::optional<double> bytes;  ///< bytes read from storage
 
   double rate() const { return images / seconds; }
 };
 
-/// Trains on one feed after the other, each for some seconds after its first batches, then ends the
+/// Trains on each feed in turn, measures it for some seconds after its first batches, then ends the
 /// run.
 class FeedMonitor : public Callback {
  public:
@@ -117,7 +117,7 @@ class FeedMonitor : public Callback {
     done_ = 0;
   }
 
-  /// One for each feed, unless the run was ended.
+  /// One for each feed, unless the run was interrupted.
   const std::vector<Stretch>& stretches() const { return stretches_; }
 
  private:
@@ -144,14 +144,14 @@ class FeedMonitor : public Callback {
   int64_t first_;
   std::optional<Timer> timer_;
   size_t place_ = 0;
-  int64_t done_ = 0;  ///< batches of this feed
+  int64_t done_ = 0;  ///< batches of the current feed so far
   double begin_ = 0, waited_ = 0;
   std::optional<double> bytes_;
   Stretch stretch_;
   std::vector<Stretch> stretches_;
 };
 
-/// The loader's batches, which nobody uses, after the first ones.
+/// Measures a loader whose batches nobody uses, after its first batches.
 Stretch drained(Loader& loader, double seconds, int64_t first_batches) {
   constexpr int64_t least_batches = 3;
   const InterruptGuard guard;
@@ -180,10 +180,10 @@ std::shared_ptr<Loader> open_again(const Recipe& recipe, const TrainerParts& par
   return build_dataset(recipe, true)->open(options);
 }
 
-/// Samples that stand for all: no processor's cache holds them.
+/// Number of decoded samples; too many for a processor's cache.
 constexpr int64_t decoded_samples = 512;
 
-/// Read from storage for a sample: less, a tenth of a page, is something else.
+/// Fewer bytes read per sample than a tenth of a page are not reads of samples.
 constexpr double least_bytes = 400;
 
 constexpr int64_t endless = int64_t{1} << 30;
@@ -193,7 +193,7 @@ struct Measured {
   HeadspaceSetting setting;
 };
 
-/// The loader by itself, from the system's cache and from the storage.
+/// Measures the loader alone, from the page cache and from storage.
 void measure_alone(const Recipe& recipe, const TrainerParts& parts, const SwitchedLoader& told,
                    double seconds, Headspace& rates) {
   const int64_t first = recipe.options.dataloader.prefetch_factor + 1;
@@ -203,7 +203,7 @@ void measure_alone(const Recipe& recipe, const TrainerParts& parts, const Switch
     told.start_alike(*loader);
     return drained(*loader, length, first);
   };
-  measured(/*cold=*/false, seconds);  // puts the samples into the cache
+  measured(/*cold=*/false, seconds);  // fills the page cache
   rates.step_free = measured(false, seconds / 2).rate();
   const auto stretch = measured(/*cold=*/true, seconds);
   if (stretch.bytes.value_or(0) < least_bytes * stretch.images) return;
@@ -246,8 +246,7 @@ Headspace rates_of(const std::vector<Stretch>& stretches, const DecodedSamples& 
 
 Measured measure(Recipe recipe, const RunContext& context, double seconds) {
   auto& options = recipe.options;
-  options.run_dir.clear(), options.run_name.clear(), options.save_best.clear();
-  options.autoresume = false;
+  leave_no_run(options);
   options.on_nan = "ignore";
   options.max_duration = {static_cast<double>(endless), TimeUnit::batch};
   recipe.val_dataset = nullptr;
@@ -270,7 +269,7 @@ Measured measure(Recipe recipe, const RunContext& context, double seconds) {
   const auto summary = trainer.fit();
   if (summary.signal != 0) throw Interrupted{summary.signal};
 
-  // The training first: what comes after it has read the samples already.
+  // The training is measured first, as the later measurements find the samples in the page cache.
   const auto& real = monitor->stretches().front();
   auto rates = rates_of(monitor->stretches(), *decoded);
   measure_alone(recipe, kept, *loader, seconds, rates);
@@ -289,22 +288,15 @@ int bench_headspace_command(const Words& words) {
       "bench headspace");
   std::string file;
   double seconds = 4;
-  bool json = false;
-  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`")
-      ->required();
+  add_recipe(app, file)->required();
   app.add_option("--seconds", seconds, "that each of some six rates is measured, after a warm-up")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 3600.0));
-  app.add_flag("--json", json, "one JSON object on standard output");
-  app.allow_extras();
-  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
   const auto context = read_run_context();
-  if (context.environment.size > 1)
-    throw UserError("bench headspace: is for one process; each of several ranks would measure");
-  const auto recipe = resolved_with_log(
-      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}),
-      context);
+  check_alone("bench headspace", context.environment);
+  const auto recipe = resolved_with_log(recipe_of(app, file), context);
   log::quiet();
   const auto measured = measure(recipe, context, seconds);
   const auto verdict = judge(measured.rates, measured.setting);

@@ -39,9 +39,8 @@ struct Operation {
 };
 
 BenchImages read_images(const ImageSetting& setting) {
-  if (!fs::is_directory(setting.source)) {
+  if (!fs::is_directory(setting.source))
     throw UserError("--source: no such folder: " + setting.source);
-  }
   std::vector<fs::path> paths;
   for (const auto& entry : fs::recursive_directory_iterator(setting.source)) {
     std::string extension = entry.path().extension().string();
@@ -49,9 +48,8 @@ BenchImages read_images(const ImageSetting& setting) {
     if (extension == ".jpg" || extension == ".jpeg") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
-  if (paths.size() > static_cast<size_t>(setting.images)) {
+  if (paths.size() > static_cast<size_t>(setting.images))
     paths.resize(static_cast<size_t>(setting.images));
-  }
   BenchImages images;
   for (const auto& path : paths) {
     std::ifstream file(path, std::ios::binary);
@@ -64,13 +62,12 @@ BenchImages read_images(const ImageSetting& setting) {
     }
     images.files.push_back(std::move(bytes)), images.decoded.push_back(std::move(image));
   }
-  if (images.files.empty()) {
+  if (images.files.empty())
     throw UserError("--source: no file ends in .jpg or .jpeg below " + setting.source);
-  }
   return images;
 }
 
-/// Of the kind that RandomResizedCrop draws, and the same in benchmarks/pillow_image_ops.py.
+/// A crop like those of RandomResizedCrop; benchmarks/pillow_image_ops.py has the same crops.
 Box crop_of(size_t index, const Image& image) {
   const auto part = [&](double step) {
     const double x = static_cast<double>(index + 1) * step;
@@ -135,7 +132,7 @@ std::vector<Operation> make_ops(const ImageSetting& setting, const BenchImages& 
 
 double images_per_second(const Operation& op, size_t count, int64_t repeats) {
   std::vector<double> rates;
-  for (int64_t r = 0; r <= repeats; ++r) {  // the first is the warm-up
+  for (int64_t r = 0; r <= repeats; ++r) {  // the first round is the warm-up
     const double begin = steady_seconds();
     for (size_t i = 0; i < count; ++i) op.run(i);
     if (r > 0) rates.push_back(static_cast<double>(count) / (steady_seconds() - begin));
@@ -148,6 +145,7 @@ double images_per_second(const Operation& op, size_t count, int64_t repeats) {
 int bench_image_command(const Words& words) {
   CLI::App app("Decoding and resizing of JPEG files in memory, on one thread.", "bench image");
   ImageSetting setting;
+  app.option_defaults()->always_capture_default();
   app.add_option("--source", setting.source, "a folder with JPEG files in it or below")->required();
   app.add_option("--resolution", setting.resolution, "height and width of the result")
       ->check(CLI::Range(1, 4096));
@@ -158,7 +156,6 @@ int bench_image_command(const Words& words) {
   app.add_option("--repeats", setting.repeats, "the median of so many rounds is reported")
       ->check(positive());
   app.add_flag("--json", setting.json, "one JSON object on standard output");
-  for (CLI::Option* option : app.get_options()) option->capture_default_str();
   if (!parse(app, words)) return 0;
 
   const BenchImages images = read_images(setting);
@@ -169,10 +166,9 @@ int bench_image_command(const Words& words) {
   for (const Operation& op : make_ops(setting, images)) {
     const double rate = images_per_second(op, images.files.size(), setting.repeats);
     result["images_per_s"][op.name] = rate;
-    if (!setting.json) {
+    if (!setting.json)
       std::cout << op.name << ": " << rate << " images/s, " << 1e6 / rate << " us an image ("
                 << op.what << ")\n";
-    }
   }
   if (setting.json) std::cout << result << '\n';
   return 0;

@@ -20,14 +20,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The value that the share of them does not exceed.
+/// The smallest value that at least this share of the values does not exceed.
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
   return values[std::max<size_t>(rank, 1) - 1];
 }
 
-/// Seconds of each call, for as long as asked and ten times at least.
+/// Seconds of each call; calls for `seconds` and at least ten times.
 std::vector<double> time_calls(const Runtime& runtime, const at::Tensor& images, double seconds) {
   for (int warm_up = 0; warm_up < 3; ++warm_up) runtime.logits(images);
   std::vector<double> times;
@@ -51,21 +51,17 @@ int bench_infer_command(const Words& words) {
   std::string model, precision = "fp32";
   int64_t batch_size = 1, threads = 0;
   double seconds = 5;
-  bool json = false;
+  app.option_defaults()->always_capture_default();
   app.add_option("--model", model, "a folder that `composer export` or `composer quantize` wrote")
       ->required();
-  app.add_option("--batch_size", batch_size, "images a call")
-      ->capture_default_str()
-      ->check(positive());
+  app.add_option("--batch_size", batch_size, "images a call")->check(positive());
   app.add_option("--precision", precision, "of numbers that are no codes: fp32 or bf16")
-      ->capture_default_str()
       ->check(CLI::IsMember(run_precision_words));
   app.add_option("--threads", threads, "that compute; default: one for each core")
+      ->default_str("")
       ->check(positive());
-  app.add_option("--seconds", seconds, "to go on for; ten calls at least")
-      ->capture_default_str()
-      ->check(positive());
-  app.add_flag("--json", json, "one JSON object on standard output");
+  app.add_option("--seconds", seconds, "to go on for; ten calls at least")->check(positive());
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));

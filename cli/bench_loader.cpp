@@ -1,4 +1,4 @@
-// The subcommand bench loader: how many images a second come out of a set.
+// The subcommand bench loader: images per second that a loader gives.
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/sources.h"
+#include "cli/wrapped_source.h"
 #include "data/batches/image_loader.h"
 #include "data/datasets/dataset_params.h"
 #include "nn/device/device.h"
@@ -22,55 +23,24 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 struct LoaderSetting {
-  std::string source;
-  int64_t batch_size = 256;
-  int64_t resolution = 224;
-  int64_t num_workers = 2;
-  int64_t prefetch_factor = 2;
-  int64_t epochs = 3;
-  int64_t repeat = 1;
-  std::string pipeline = "train";
-  std::string output = "uint8";
-  std::string order = "random";
-  std::string resize_filter = "triangle";
-  bool ffcv_exact = false;
-  std::string crop_index = "cache";
+  std::string source, pipeline = "train", output = "uint8", order = "random",
+                      resize_filter = "triangle", crop_index = "cache", on_bad_sample = "error";
+  int64_t batch_size = 256, resolution = 224, num_workers = 2, prefetch_factor = 2, epochs = 3,
+          repeat = 1;
   double coefficient_cache = 0;
-  std::string on_bad_sample = "error";
+  bool ffcv_exact = false;
   uint64_t seed = 0;
 };
 
 /// Another source's samples, several times over.
-class TiledSource final : public Source {
+class TiledSource final : public WrappedSource {
  public:
   TiledSource(std::shared_ptr<Source> source, int64_t times)
-      : source_(std::move(source)), times_(times) {}
+      : WrappedSource(std::move(source)), times_(times) {}
 
   int64_t size() const override { return source_->size() * times_; }
-  int64_t channels() const override { return source_->channels(); }
-  int64_t label(int64_t index) const override { return source_->label(inner(index)); }
-  std::string name(int64_t index) const override { return source_->name(inner(index)); }
-  StoredImage open(int64_t index, ReadScratch& scratch) const override {
-    return source_->open(inner(index), scratch);
-  }
-  bool has_image_files() const override { return source_->has_image_files(); }
   uint64_t paged_bytes() const override { return source_->paged_bytes(); }
   int64_t page(int64_t index) const override { return source_->page(inner(index)); }
-  Arrival arrival() const override { return source_->arrival(); }
-  FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
-                  const RoomFor& room_for) const override {
-    return source_->fetch(inner(index), bytes, room_for);
-  }
-  std::optional<Extent> extent(int64_t index, bool whole_page) const override {
-    return source_->extent(inner(index), whole_page);
-  }
-  void bring(const Extent& extent) const override { source_->bring(extent); }
-  bool is_remote() const override { return source_->is_remote(); }
-  std::shared_ptr<void> follow(Forecast forecast) const override {
-    return source_->follow([this, forecast = std::move(forecast)](const auto& visit) {
-      forecast([&](int64_t sample) { visit(inner(sample)); });
-    });
-  }
   void forget(int64_t index, bool whole_page) const override {
     source_->forget(inner(index), whole_page);
   }
@@ -78,9 +48,8 @@ class TiledSource final : public Source {
   std::optional<FileStamp> remote_stamp() const override { return source_->remote_stamp(); }
 
  private:
-  int64_t inner(int64_t index) const { return index % source_->size(); }
+  int64_t inner(int64_t index) const override { return index % source_->size(); }
 
-  std::shared_ptr<Source> source_;
   int64_t times_;
 };
 
@@ -89,7 +58,7 @@ bool is_small(const Source& source) {
   try {
     return source.size() > 0 && source.open(0, scratch).size == ImageSize{32, 32};
   } catch (const RunError&) {
-    return false;  // the loader will tell
+    return false;  // the loader reports it
   }
 }
 
@@ -119,7 +88,7 @@ ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& sourc
 }
 
 struct Rates {
-  double first_batch = 0;  // seconds from opening the file
+  double first_batch = 0;  // seconds since the file was opened
   std::vector<double> per_epoch;
 };
 
@@ -202,9 +171,8 @@ int bench_loader_command(const Words& words) {
       "index\nis made. Incomplete batches are dropped.",
       "bench loader");
   LoaderSetting setting;
-  bool json = false;
   add_options(app, setting);
-  app.add_flag("--json", json, "one JSON object on standard output");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   const Rates rates = measure(setting);

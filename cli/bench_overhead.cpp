@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "cli/timed_steps.h"
+#include "cli/bench_step.h"
 #include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/monitors.h"
 #include "composer/logging/tensorboard.h"
@@ -26,7 +26,7 @@ class NothingAlgorithm : public Algorithm {
 #undef X
 };
 
-/// Forward, backward and update that cost next to nothing, so that what remains is the loop.
+/// A model whose forward and backward pass cost next to nothing.
 class StubModel : public Model {
  public:
   StubModel(int64_t batch_size, int64_t classes)
@@ -61,7 +61,7 @@ TrainerParts bare_parts(const StepSetting& setting) {
   return parts;
 }
 
-/// Adds what every run from a recipe logs, into a folder of its own.
+/// Adds the loggers and monitors of every run from a recipe, writing to `folder`.
 void add_default_loggers(TrainerParts& parts, const std::string& folder) {
   parts.options.run_dir = folder;
   parts.loggers.push_back(std::make_shared<TensorBoard>(TensorBoard::Params{}));
@@ -73,7 +73,7 @@ void add_default_loggers(TrainerParts& parts, const std::string& folder) {
                              subscriptions<ImageMonitor>()});
 }
 
-/// A folder for as long as it lives.
+/// A temporary folder, removed by the destructor.
 class ScratchFolder {
  public:
   ScratchFolder()
@@ -93,12 +93,12 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// What a step of the bare loop takes.
+/// Time of a step of the bare loop.
 struct BareStep {
   double seconds, cpu_seconds;
 };
 
-/// Of a loop with `count` algorithms that do nothing, and what every run logs.
+/// Times the loop with `count` algorithms that do nothing. logs: with the default loggers.
 BareStep bare_loop(const StepSetting& real, int64_t count, bool logs = false) {
   StepSetting setting = real;
   setting.steps = 100, setting.repeats = 9;
@@ -126,14 +126,11 @@ int bench_overhead_command(const Words& words) {
       "bench overhead");
   StepSetting setting{
       .model = "resnet20", .batch_size = 128, .resolution = 32, .repeats = 5, .algorithms = {}};
-  bool json = false;
+  app.option_defaults()->always_capture_default();
   app.add_option("--precision", setting.precision, "of the whole step")
-      ->capture_default_str()
-      ->check(choices(step_precisions));
-  app.add_option("--device", setting.device, "where to compute")
-      ->capture_default_str()
-      ->check(choices(step_devices));
-  app.add_flag("--json", json, "one JSON object on standard output");
+      ->check(word_of(step_precisions));
+  app.add_option("--device", setting.device, "where to compute")->check(word_of(step_devices));
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   const double step = median(time_steps(timed_parts(setting), 3, setting, false).seconds) /

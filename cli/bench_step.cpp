@@ -1,16 +1,231 @@
 // The subcommand bench step: what a training step costs.
+#include "cli/bench_step.h"
+
+#include <algorithm>
+#include <ctime>
+#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
+#include "base/clock.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "cli/bench_operators.h"
-#include "cli/timed_steps.h"
+#include "composer/loop/algorithm.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
+#include "nn/profiling/conversions.h"
+#include "nn/profiling/timer.h"
 
 namespace composer {
 namespace {
+
+/// Gives the same batch of noise again and again.
+class FixedBatchLoader : public Loader {
+ public:
+  FixedBatchLoader(int64_t batch_size, int64_t resolution, int64_t num_classes, at::Device device)
+      : normalization_{{127.5, 127.5, 127.5}, {73.6, 73.6, 73.6}}, size_{resolution, resolution} {
+    batch_.images = at::randint(256, {batch_size, resolution, resolution, 3}, at::kByte).to(device);
+    batch_.target.classes = at::randint(num_classes, {batch_size}, at::kLong).to(device);
+  }
+  int64_t batches_per_epoch() const override { return 1 << 20; }
+  int64_t samples_per_epoch() const override { return batches_per_epoch() * batch_.samples(); }
+  ImageSize image_size() const override { return size_; }
+  const Normalization& normalization() const override { return normalization_; }
+  void start(int64_t, int64_t, SizePlan) override {}
+  void add_transform(SampleTransform) override {}
+  std::optional<RawBatch> next() override { return batch_; }
+
+ private:
+  Normalization normalization_;
+  ImageSize size_;
+  RawBatch batch_;
+};
+
+/// Times groups of steps after the warm-up; synchronizes the device only between groups. ranges:
+/// whether to time the loop's ranges too.
+class StepTimer : public Callback {
+ public:
+  StepTimer(int64_t warmup, int64_t steps, bool ranges)
+      : warmup_(warmup), steps_(steps), listen_(ranges) {}
+
+  void batch_end(const State& state, Logger&, RunControl&) override {
+    const int64_t done = state.time.batch - warmup_;
+    if (done < 0 || done % steps_ != 0) return;
+    synchronize(state.device);
+    if (done > 0) {
+      seconds.push_back(steady_seconds() - begin_);
+      process_seconds.push_back(cpu_seconds() - cpu_begin_);
+    }
+    if (done == 0 && listen_) timer_.emplace(Timer::Listen::here);
+    if (timer_) ranges = timer_->totals().here;
+    begin_ = steady_seconds(), cpu_begin_ = cpu_seconds();
+  }
+
+  std::vector<double> seconds,
+      process_seconds;  ///< one number per group: wall time; CPU time of all threads
+  RangeTotals ranges;   ///< sums over all groups
+
+ private:
+  static double cpu_seconds() {
+    return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
+  }
+
+  int64_t warmup_, steps_;
+  bool listen_;
+  std::optional<Timer> timer_;
+  double begin_ = 0, cpu_begin_ = 0;
+};
+
+/// Sums over `steps` steps.
+struct OperatorCosts {
+  int64_t steps = 0;
+  double seconds = 0;
+  RangeTotals operators, ranges;  ///< ranges: those of the training thread
+  int64_t conversions = 0;        ///< count of a ConversionCounter
+};
+
+using Row = std::pair<std::string, RangeTotal>;
+
+/// A readable name. LibTorch names an operator's gradient, and the work of its engine, after a C++
+/// type.
+std::string readable(std::string name) {
+  const std::string engine = "autograd::engine::evaluate_function: ";
+  const std::string of_type = "torch::autograd::CppNode<", nameless = "(anonymous namespace)::";
+  if (name.starts_with(engine)) return "autograd: " + readable(name.substr(engine.size()));
+  if (name.starts_with(of_type) && name.ends_with('>'))
+    name = name.substr(of_type.size(), name.size() - of_type.size() - 1) + " backward";
+  for (size_t at; (at = name.find(nameless)) != std::string::npos;) name.erase(at, nameless.size());
+  if (const std::string library = "torch::autograd::"; name.starts_with(library))
+    name.erase(0, library.size());
+  return name;
+}
+
+RangeTotals with_readable_names(const RangeTotals& totals) {
+  RangeTotals readable_ones;
+  for (const auto& [name, total] : totals) {
+    auto& sum = readable_ones[readable(name)];
+    sum.calls += total.calls;
+    sum.seconds += total.seconds, sum.self_seconds += total.self_seconds;
+  }
+  return readable_ones;
+}
+
+/// Times the operators of `steps` steps after the warm-up, then counts conversions in `steps`
+/// further steps, as inspecting operators' inputs takes time.
+class OperatorMonitor : public Callback {
+ public:
+  OperatorMonitor(int64_t warmup, int64_t steps) : warmup_(warmup), steps_(steps) {}
+
+  void batch_end(const State& state, Logger&, RunControl&) override {
+    const int64_t done = state.time.batch - warmup_;
+    if (done == 0) {
+      synchronize(state.device);
+      timer_.emplace(Timer::Listen::operators);
+      begin_ = steady_seconds();
+    } else if (done == steps_) {
+      synchronize(state.device);
+      costs_.seconds = steady_seconds() - begin_;
+      auto totals = timer_->totals();
+      timer_.reset();
+      costs_.steps = steps_;
+      costs_.operators = with_readable_names(totals.operators),
+      costs_.ranges = std::move(totals.here);
+      conversions_.emplace();
+    } else if (done == 2 * steps_) {
+      costs_.conversions = conversions_->count();
+      conversions_.reset();
+    }
+  }
+  /// The number of batches to train.
+  int64_t batches() const { return warmup_ + 2 * steps_; }
+  /// Complete after batches() batches.
+  const OperatorCosts& costs() const { return costs_; }
+
+ private:
+  int64_t warmup_, steps_;
+  std::optional<Timer> timer_;
+  std::optional<ConversionCounter> conversions_;
+  double begin_ = 0;
+  OperatorCosts costs_;
+};
+
+std::vector<Row> costliest_first(const RangeTotals& totals, double RangeTotal::*by) {
+  std::vector<Row> rows(totals.begin(), totals.end());
+  std::ranges::stable_sort(
+      rows, [by](const Row& a, const Row& b) { return a.second.*by > b.second.*by; });
+  return rows;
+}
+
+/// Operators below this share of the time are summed up in one row.
+constexpr double least_share = 0.001;
+
+double outside_operators(const OperatorCosts& costs) {
+  double inside = 0;
+  for (const auto& [name, total] : costs.operators) inside += total.self_seconds;
+  return 1 - inside / costs.seconds;
+}
+
+/// JSON per step: operators and ranges (arrays, the costliest first), outside_operators,
+/// conversions.
+nlohmann::ordered_json json_of(const OperatorCosts& costs) {
+  const auto steps = static_cast<double>(costs.steps);
+  auto operators = nlohmann::ordered_json::array(), ranges = nlohmann::ordered_json::array();
+  for (const auto& [name, total] : costliest_first(costs.operators, &RangeTotal::self_seconds))
+    operators.push_back({{"name", name},
+                         {"calls", static_cast<double>(total.calls) / steps},
+                         {"self_ms", total.self_seconds * 1e3 / steps},
+                         {"share", total.self_seconds / costs.seconds}});
+  for (const auto& [name, total] : costliest_first(costs.ranges, &RangeTotal::seconds))
+    ranges.push_back({{"name", name},
+                      {"calls", static_cast<double>(total.calls) / steps},
+                      {"ms", total.seconds * 1e3 / steps},
+                      {"self_ms", total.self_seconds * 1e3 / steps},
+                      {"share", total.seconds / costs.seconds}});
+  return {{"operators", operators},
+          {"outside_operators", outside_operators(costs)},
+          {"ranges", ranges},
+          {"conversions", static_cast<double>(costs.conversions) / steps}};
+}
+
+void print(const OperatorCosts& costs, std::ostream& out) {
+  const auto steps = static_cast<double>(costs.steps);
+  size_t width = 0;
+  for (const auto* totals : {&costs.operators, &costs.ranges})
+    for (const auto& [name, total] : *totals) width = std::max(width, name.size());
+  const auto head = [&](const char* of, const char* time) {
+    out << '\n'
+        << std::left << std::setw(static_cast<int>(width)) << of << std::right << std::setw(12)
+        << "calls/step" << std::setw(12) << time << std::setw(9) << "share" << '\n';
+  };
+  const auto line = [&](const std::string& name, int64_t calls, double seconds) {
+    out << std::left << std::setw(static_cast<int>(width)) << name << std::right << std::fixed
+        << std::setprecision(1) << std::setw(12) << static_cast<double>(calls) / steps
+        << std::setprecision(3) << std::setw(12) << seconds * 1e3 / steps << std::setprecision(1)
+        << std::setw(7) << 100 * seconds / costs.seconds << " %\n";
+  };
+  head("range", "ms/step");
+  for (const auto& [name, total] : costliest_first(costs.ranges, &RangeTotal::seconds))
+    line(name, total.calls, total.seconds);
+  head("operator", "self ms");
+  RangeTotal others;
+  int64_t other_names = 0;
+  for (const auto& [name, total] : costliest_first(costs.operators, &RangeTotal::self_seconds)) {
+    if (total.self_seconds >= least_share * costs.seconds) {
+      line(name, total.calls, total.self_seconds);
+      continue;
+    }
+    ++other_names;
+    others.calls += total.calls, others.self_seconds += total.self_seconds;
+  }
+  if (other_names > 0)
+    line(std::to_string(other_names) + " others", others.calls, others.self_seconds);
+  line("outside of operators", costs.steps, outside_operators(costs) * costs.seconds);
+  out << "\nconversions of type or layout: " << std::setprecision(1)
+      << static_cast<double>(costs.conversions) / steps << " a step\n";
+}
 
 OperatorCosts measure_operators(const StepSetting& setting) {
   auto parts = timed_parts(setting);
@@ -23,43 +238,92 @@ OperatorCosts measure_operators(const StepSetting& setting) {
 
 }  // namespace
 
+Recipe recipe_of(const StepSetting& setting) {
+  Words algorithms = {"--algorithms", "channels_last", "label_smoothing"};
+  Words with_values;
+  for (const auto& algorithm : setting.algorithms) {
+    const auto name = algorithm.substr(0, algorithm.find(':'));
+    if (std::ranges::find(algorithms, name) == algorithms.end()) algorithms.push_back(name);
+    if (name != algorithm) with_values.push_back(algorithm);
+  }
+  const bool small =
+      setting.model == "resnet9" || setting.model == "resnet20" || setting.model == "resnet56";
+  const auto yaml =
+      "model: {" + std::string(small ? "resnet_cifar" : "resnet") +
+      ": {model_name: " + setting.model + "}}\n" +
+      "train_dataset: {synthetic: {}}\n"
+      "optimizer: {sgd: {lr: 0.01, momentum: 0.9, weight_decay: 5e-5, nesterov: true}}\n"
+      "algorithms: {" +
+      joined(with_values) + "}\nprecision: " + setting.precision + "\ndevice: " + setting.device +
+      "\ncuda_graph: " + setting.cuda_graph + "\nrun_dir: none\n" +
+      "train_batch_size: " + std::to_string(setting.batch_size) +
+      "\nmax_duration: " + std::to_string(3 + setting.steps * setting.repeats) + "ba\n";
+  return resolve({"bench", yaml}, algorithms);
+}
+
+TrainerParts timed_parts(const StepSetting& setting) {
+  const auto recipe = recipe_of(setting);
+  auto parts = assemble_model(recipe);
+  parts.optimizer = recipe.optimizer->build();
+  return parts;
+}
+
+Summary run_steps(TrainerParts parts, Member<Callback> monitor, int64_t batches,
+                  const StepSetting& setting) {
+  parts.options.max_duration = {static_cast<double>(batches), TimeUnit::batch};
+  parts.console = false;
+  parts.train_loader = std::make_shared<FixedBatchLoader>(
+      setting.batch_size, setting.resolution, parts.model->num_classes(), *parts.device);
+  parts.callbacks.push_back(std::move(monitor));
+  Trainer trainer(std::move(parts));
+  auto summary = trainer.fit();
+  if (summary.signal != 0) throw Interrupted{summary.signal};
+  return summary;
+}
+
+StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting, bool hooks) {
+  StepTimes times;
+  for (const auto& algorithm : parts.algorithms)
+    if (hooks) times.hook_fractions[algorithm.name] = 0;
+  parts.options.log_interval = {10, TimeUnit::batch};
+  const auto timer = std::make_shared<StepTimer>(warmup, setting.steps, hooks);
+  const auto summary = run_steps(std::move(parts), {"bench", timer, subscriptions<StepTimer>()},
+                                 warmup + setting.steps * setting.repeats, setting);
+  times.seconds = timer->seconds, times.cpu_seconds = timer->process_seconds;
+  times.device = summary.device, times.peak_memory_bytes = summary.peak_memory_bytes;
+  const double all = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
+  for (auto& [name, fraction] : times.hook_fractions)
+    if (const auto found = timer->ranges.find(name); found != timer->ranges.end())
+      fraction = found->second.seconds / all;
+  return times;
+}
+
 int bench_step_command(const Words& words) {
   CLI::App app(
       "A training step on one batch in memory: SGD with Nesterov momentum, channels_last, label "
       "smoothing 0.1.",
       "bench step");
   StepSetting setting{.algorithms = {}};
-  bool json = false, operators = false;
-  app.add_option("--model", setting.model, "the network")
-      ->capture_default_str()
-      ->check(choices(step_models()));
-  app.add_option("--batch_size", setting.batch_size, "images a step")
-      ->capture_default_str()
-      ->check(positive());
-  app.add_option("--resolution", setting.resolution, "pixels a side")
-      ->capture_default_str()
-      ->check(positive());
+  bool operators = false;
+  app.option_defaults()->always_capture_default();
+  app.add_option("--model", setting.model, "the network")->check(word_of(step_models));
+  app.add_option("--batch_size", setting.batch_size, "images a step")->check(positive());
+  app.add_option("--resolution", setting.resolution, "pixels a side")->check(positive());
   app.add_option("--precision", setting.precision, "arithmetic of forward and loss")
-      ->capture_default_str()
-      ->check(choices(step_precisions));
-  app.add_option("--device", setting.device, "where to compute")
-      ->capture_default_str()
-      ->check(choices(step_devices));
+      ->check(word_of(step_precisions));
+  app.add_option("--device", setting.device, "where to compute")->check(word_of(step_devices));
   app.add_option("--cuda_graph", setting.cuda_graph, "whether a GPU replays the step")
-      ->capture_default_str()
-      ->check(choices(step_cuda_graphs));
+      ->check(word_of(step_cuda_graphs));
   app.add_option("--algorithms", setting.algorithms,
-                 "beside channels_last and label_smoothing; with values: 'cutout: {length: 0.3}'");
-  app.add_option("--steps", setting.steps, "steps a repeat")
-      ->capture_default_str()
-      ->check(positive());
+                 "beside channels_last and label_smoothing; with values: 'cutout: {length: 0.3}'")
+      ->default_str("");
+  app.add_option("--steps", setting.steps, "steps a repeat")->check(positive());
   app.add_option("--repeats", setting.repeats, "the median of so many is reported")
-      ->capture_default_str()
       ->check(positive());
   app.add_flag("--operators", operators,
                "what each operator and range takes of a step, on the host, and how many copies "
                "change type or layout: of further steps");
-  app.add_flag("--json", json, "one JSON object on standard output");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   auto parts = timed_parts(setting);

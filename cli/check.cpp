@@ -1,4 +1,4 @@
-// The subcommand check: a recipe's training steps, held against those of another backend.
+// The subcommand check: compares a recipe's training steps with those of another backend.
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
@@ -13,7 +13,6 @@
 #include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "composer/comparison/step_check.h"
 #include "composer/run/assemble.h"
 #include "composer/run/automatic_values.h"
@@ -25,7 +24,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Of `recipe`, without what evaluates or watches it. with_data: a train_loader too.
+/// The parts to train the recipe. with_data: with a train_loader and everything else of a training.
 TrainerParts parts_of(const Recipe& recipe, const RunContext& context, bool with_data) {
   if (with_data) return assemble_training(recipe, context);
   auto parts = assemble_model(recipe, context);
@@ -34,7 +33,7 @@ TrainerParts parts_of(const Recipe& recipe, const RunContext& context, bool with
   return parts;
 }
 
-/// checked: nothing of the reference's is loaded twice.
+/// One side of the comparison. with_data: only the reference opens the data.
 CheckedSide side_of(const Recipe& recipe, const RunContext& context, bool with_data) {
   return {[recipe, context, with_data] { return parts_of(recipe, context, with_data); }, {}};
 }
@@ -169,39 +168,26 @@ int check_command(const Words& words) {
       "check");
   std::string file, against;
   StepCheckOptions options;
-  bool json = false;
-  Words known;
-  for (const auto& [name, sides] : backends) known.push_back(name);
-  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`")
-      ->required();
+  app.option_defaults()->always_capture_default();
+  add_recipe(app, file)->required();
   app.add_option(
          "--against", against,
          "fp32: the recipe's precision against float32; unfused: composer's own operators against "
          "LibTorch's, step by step; cpu: its GPU against the CPU")
       ->required()
-      ->check(choices(known));
+      ->check(word_of(names_in(backends)));
   app.add_option("--steps", options.steps, "steps that are compared")
-      ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--free_steps", options.free_steps,
                  "further ones, in which each side goes on by itself: their losses are shown")
-      ->capture_default_str()
       ->check(CLI::Range(0, 1 << 20));
-  app.add_flag("--json", json, "one JSON object on standard output");
-  app.allow_extras();
-  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
-  check_word("--against", against, known);
   const auto context = read_run_context();
-  if (context.environment.size > 1)
-    throw UserError("check: is for one process; each of several ranks would check by itself");
-  auto recipe = resolved_with_log(
-      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}),
-      context);
-  recipe.options.autoresume = false;
-  recipe.options.run_name.clear();
-  recipe.options.run_dir.clear();
+  check_alone("check", context.environment);
+  auto recipe = resolved_with_log(recipe_of(app, file), context);
+  leave_no_run(recipe.options);
   recipe.val_dataset = nullptr;
   recipe.evaluators.clear();
   if (std::ranges::any_of(recipe.algorithms, [](const auto& one) { return one->name() == "sam"; }))

@@ -1,10 +1,9 @@
-// The subcommand checkpoint: shows what a checkpoint holds, looks whether it is whole, and writes
-// its tensors in other files.
+// The subcommand checkpoint: shows and verifies a checkpoint, and writes its tensors to other
+// files.
 #include "composer/checkpoint/checkpoint.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +13,6 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/output_file.h"
 #include "composer/checkpoint/dcp.h"
 #include "composer/checkpoint/manifest.h"
@@ -34,8 +32,8 @@ struct CheckpointOptions {
 
 bool is_own(const fs::path& path) { return fs::exists(path / "manifest.json"); }
 
-/// What files of other programs are to hold: the weights, or with `everything` all tensors under
-/// the names that they have in the checkpoint's files.
+/// The tensors to write for other programs: the weights, or with `everything` all tensors under
+/// their names in the checkpoint's files.
 TensorMap tensors_of(const fs::path& path, bool everything) {
   if (fs::exists(path / ".metadata"))
     throw UserError(path.string() +
@@ -104,39 +102,29 @@ int verify(const CheckpointOptions& options) {
 }
 
 struct Target {
-  std::string ending;  ///< of the file's name; empty: a folder
-  std::function<void(const CheckpointOptions&, const TensorMap&)> write;
+  std::string ending;  ///< file name extension; empty for a folder
+  void (*write)(const CheckpointOptions&, const TensorMap&);
 };
 
-const std::map<std::string, Target>& targets() {
-  static const std::map<std::string, Target> all{
-      {"safetensors",
-       {".safetensors",
-        [](const auto& options, const auto& tensors) {
-          write_safetensors(options.output, tensors, {{"format", "pt"}});
-        }}},
-      {"pth",
-       {".pth", [](const auto& options,
-                   const auto& tensors) { write_torch_file(options.output, tensors); }}},
-      {"dcp", {"", [](const auto& options, const auto& tensors) {
-                 write_dcp(options.output, tensors, options.shards);
-               }}}};
-  return all;
-}
+const std::map<std::string, Target> targets{
+    {"safetensors",
+     {".safetensors",
+      [](const CheckpointOptions& options, const TensorMap& tensors) {
+        write_safetensors(options.output, tensors, {{"format", "pt"}});
+      }}},
+    {"pth",
+     {".pth", [](const CheckpointOptions& options,
+                 const TensorMap& tensors) { write_torch_file(options.output, tensors); }}},
+    {"dcp", {"", [](const CheckpointOptions& options, const TensorMap& tensors) {
+               write_dcp(options.output, tensors, options.shards);
+             }}}};
 
 int convert(const CheckpointOptions& options) {
-  std::vector<std::string> names;
-  for (const auto& [name, target] : targets()) names.push_back(name);
-  if (options.to.empty()) throw UserError("convert: needs --to: " + joined(names, " or "));
-  const auto target = targets().find(options.to);
-  if (target == targets().end())
-    throw UserError("--to: must be " + joined(names, " or ") + ", not '" + options.to + "'" +
-                    suggestion(options.to, names));
+  if (options.to.empty())
+    throw UserError("convert: needs --to: " + joined(names_in(targets), " or "));
+  const auto& [ending, write] = targets.at(options.to);
   if (options.shards > 1 && options.to != "dcp") throw UserError("--shards: is for --to dcp");
   if (options.output.empty()) throw UserError("--output: is missing: what to write");
-  const auto& ending = target->second.ending;
-  if (!ending.empty() && fs::path(options.output).extension() != ending)
-    throw UserError("--output: " + options.output + " must end in " + ending);
   if (is_remote(options.output))
     throw UserError("--output: must be on this machine, not " + shown_path(options.output));
   const fs::path path = fetched(options.path);
@@ -145,7 +133,7 @@ int convert(const CheckpointOptions& options) {
   if (std::ranges::mismatch(read, output).in1 == read.end())
     throw UserError("--output: " + options.output + " is what is read, or lies in it");
   if (!ending.empty()) {
-    check_output_file(options.output, options.overwrite);
+    check_output_file(options.output, options.overwrite, ending);
   } else if (options.overwrite) {
     throw UserError("--overwrite: is for files");
   } else if (!fs::is_directory(output.parent_path())) {
@@ -154,7 +142,7 @@ int convert(const CheckpointOptions& options) {
     throw UserError("--output: " + options.output + " is there already; name another folder");
   }
   const auto tensors = tensors_of(path, options.everything);
-  target->second.write(options, tensors);
+  write(options, tensors);
   log::info("wrote " + described(tensors) + " of " + shown_path(options.path) + " to " +
             options.output);
   return 0;
@@ -184,7 +172,7 @@ int checkpoint_command(const Words& words) {
                  "where it is damaged;\nconsolidate: one .safetensors file of all shards; "
                  "convert: another kind of file")
       ->required()
-      ->check(choices({"info", "verify", "consolidate", "convert"}));
+      ->check(word_of({"info", "verify", "consolidate", "convert"}));
   app.add_option("path", options.path,
                  "a checkpoint folder; s3:// and https:// too. Except for info also a folder of "
                  "PyTorch's\ndistributed checkpoint (safetensors files), a .safetensors or .pth "
@@ -194,7 +182,7 @@ int checkpoint_command(const Words& words) {
   app.add_option("--to", options.to,
                  "convert: safetensors, pth (torch.load), or dcp: a folder for "
                  "torch.distributed.checkpoint's\nHuggingFaceStorageReader")
-      ->check(choices({"safetensors", "pth", "dcp"}));
+      ->check(word_of({"safetensors", "pth", "dcp"}));
   app.add_option("--shards", options.shards, "convert --to dcp: files to spread each tensor over")
       ->check(CLI::Range(int64_t{1}, int64_t{99999}));
   app.add_flag("--everything", options.everything,
@@ -203,13 +191,6 @@ int checkpoint_command(const Words& words) {
   if (!parse(app, words)) return 0;
   const std::map<std::string, int (*)(const CheckpointOptions&)> actions{
       {"info", info}, {"verify", verify}, {"consolidate", consolidate}, {"convert", convert}};
-  const auto action = actions.find(options.action);
-  if (action == actions.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, function] : actions) names.push_back(name);
-    throw UserError("composer checkpoint: unknown action '" + options.action + "'" +
-                    suggestion(options.action, names));
-  }
   const bool writes = options.action == "consolidate" || options.action == "convert";
   if (!writes && (!options.output.empty() || options.everything || options.overwrite))
     throw UserError(std::string(!options.output.empty() ? "--output"
@@ -218,7 +199,7 @@ int checkpoint_command(const Words& words) {
                     ": is for consolidate and convert");
   if (options.action != "convert" && (!options.to.empty() || options.shards > 1))
     throw UserError((options.to.empty() ? "--shards" : "--to") + std::string(": is for convert"));
-  return action->second(options);
+  return actions.at(options.action)(options);
 }
 
 }  // namespace composer

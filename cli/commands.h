@@ -1,5 +1,5 @@
-// The subcommands. Each takes the words after its name, and returns the exit status or throws
-// (base/error.h, Interrupted).
+// The subcommands. Each takes the words after its name and returns the exit status. It throws the
+// errors of base/error.h, or Interrupted.
 #pragma once
 
 #include <map>
@@ -11,39 +11,26 @@ namespace composer {
 using Words = std::vector<std::string>;
 using CommandTable = std::map<std::string, int (*)(const Words&)>;
 
-/// Thrown when a signal ends the work: the exit status is 128 + signal.
+/// Thrown when a signal ends the command, whose exit status is then 128 + signal.
 struct Interrupted {
   int signal;
 };
 
-/// All subcommands.
+/// All subcommands by name.
 const CommandTable& command_table();
 
-int train_command(const Words& words);
-int eval_command(const Words& words);
-int predict_command(const Words& words);
-int list_command(const Words& words);
-int describe_command(const Words& words);
-int bench_command(const Words& words);
-int check_command(const Words& words);
-int checkpoint_command(const Words& words);
-int export_command(const Words& words);
-int quantize_command(const Words& words);
-int report_command(const Words& words);
-int compare_command(const Words& words);
-int ablate_command(const Words& words);
-int sweep_command(const Words& words);
-int lr_range_command(const Words& words);
-int watch_command(const Words& words);
-int request_command(const Words& words);
-int trace_command(const Words& words);
-int doctor_command(const Words& words);
-int model_command(const Words& words);
-int plan_scale_command(const Words& words);
-int schema_command(const Words& words);
-int completion_command(const Words& words);
-int reference_command(const Words& words);
-int data_command(const Words& words);
+/// X(name) for each subcommand; the command line has a dash in place of `_`.
+// clang-format off
+#define COMPOSER_COMMANDS(X) \
+  X(train) X(eval) X(predict) X(export) X(quantize) X(checkpoint) X(bench) X(check) X(model) \
+  X(ablate) X(sweep) X(lr_range) X(plan_scale) X(request) X(trace) X(watch) X(report) X(compare) \
+  X(data) X(doctor) X(list) X(describe) X(schema) X(reference) X(completion)
+// clang-format on
+
+#define X(name) int name##_command(const Words& words);
+COMPOSER_COMMANDS(X)
+#undef X
+
 int data_info_command(const Words& words);
 int data_hash_command(const Words& words);
 int data_verify_command(const Words& words);

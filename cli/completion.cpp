@@ -1,7 +1,9 @@
-// The subcommand completion, and the words that shells' scripts ask for.
+// The subcommand completion: scripts for shells, and the candidates that the scripts ask for.
 #include "cli/completion.h"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -19,14 +21,14 @@
 namespace composer {
 namespace {
 
-/// The first statement on one line: what a shell shows beside a word.
+/// The first clause of `doc` on one line, which a shell shows beside a word.
 std::string summary(std::string doc) {
   std::ranges::replace(doc, '\n', ' ');
   doc += ' ';
   return doc.substr(0, std::min({doc.find(". "), doc.find("; "), doc.find(": "), doc.size() - 1}));
 }
 
-/// A key that can stand on the command line as --path.
+/// A key that is accepted on the command line as --path.
 struct CommandKey {
   std::string path, doc;
   bool list = false;
@@ -71,7 +73,7 @@ void add_keys(const FieldSet& set, const std::string& path, std::vector<CommandK
   }
 }
 
-/// By key, the components that the line's options choose; the last word is being typed.
+/// The components that the line chooses, by key; its last word, which is being typed, is ignored.
 std::map<std::string, Words> choices_on(const Words& line) {
   std::map<std::string, Words> chosen;
   Words* names = nullptr;
@@ -89,12 +91,10 @@ std::map<std::string, Words> choices_on(const Words& line) {
   return chosen;
 }
 
-/// The recipe that the line names, as its file has it; nothing where it names none that can be
-/// read.
+/// The recipe that the line names, without overrides; empty if it names none or it cannot be
+/// resolved.
 std::optional<Recipe> recipe_on(const Words& line, const std::string& command) {
-  static const Words with_quickstart{"train", "ablate", "sweep", "lr-range"};
-  const bool usual = std::ranges::find(with_quickstart, command) != with_quickstart.end();
-  std::string file = usual ? "quickstart" : "";
+  std::string file = are_among({command}, commands_with_quickstart) ? "quickstart" : "";
   for (size_t i = 0; i + 2 < line.size(); ++i)
     if (line[i] == "-f" || line[i] == "--file") file = line[i + 1];
   if (file.empty()) return std::nullopt;
@@ -154,10 +154,10 @@ std::vector<const CommandKey*> meant_by(const std::vector<CommandKey>& keys,
   return meant;
 }
 
-/// The options --path of the keys, and those by an ending, that begin with `word`.
+/// Adds the options --path of the keys and, if `word` is long enough, those of unique suffixes.
 void add_key_options(const std::vector<CommandKey>& keys, const std::string& word,
                      Completion& completion) {
-  std::map<std::string, std::pair<int, std::string>> endings;  // times, documentation
+  std::map<std::string, std::pair<int, std::string>> endings;  // count, documentation
   for (const auto& [path, doc, list, values] : keys) {
     completion.candidates.push_back({"--" + path, doc});
     for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
@@ -180,12 +180,12 @@ Completion values_of(const OptionDoc& option) {
 
 constexpr const char* help_doc = "says what there is";
 
-/// A line of one subcommand.
+/// The command line of one subcommand.
 class CommandLine {
  public:
-  /// line: from the subcommand's name on, with more words after it.
+  /// line: the subcommand's name and at least one more word.
   explicit CommandLine(const Words& line)
-      // Another program, started by this one, is a trainer.
+      // Any other program counts as a trainer.
       : command_(command_table().contains(line[0]) ? line[0] : "train"),
         docs_(declarations_of(command_table().at(command_))),
         rest_(line.begin() + 1, line.end()) {}
@@ -226,8 +226,8 @@ class CommandLine {
     return completion;
   }
 
-  /// What may follow the option `name` as its value of this number, from 1; nothing where no value
-  /// may.
+  /// The candidates for value `number` (from 1) of the option `name`; empty if the option takes no
+  /// such value.
   std::optional<Completion> values_after(const std::string& name, long number) const {
     for (const auto& doc : docs_)
       for (const auto& option : doc.options)
@@ -242,7 +242,7 @@ class CommandLine {
     return meant[0]->values;
   }
 
-  /// Words that need no option, or where there are none the options.
+  /// Candidates for a positional argument, or the options of a command without one.
   Completion words() const {
     if (command_ == "describe" && rest_.size() == 2)
       for (const auto* catalog : registry().catalogs())
@@ -260,7 +260,7 @@ class CommandLine {
   Words rest_;
 };
 
-/// What a subcommand is for; of one with actions which these are.
+/// The purpose of a subcommand, or the names of its actions.
 std::string about(const std::string& name, const std::vector<CommandDoc>& docs) {
   if (docs.at(0).name == name) return summary(docs[0].about);
   Words actions;
@@ -286,7 +286,71 @@ Completion candidates_for(Words line) {
   return line.size() == 1 ? subcommands() : CommandLine(line).complete();
 }
 
-/// One line for the kind of the answer, then one for each candidate: word, tab, documentation.
+constexpr const char* bash_script =
+    R"(# Completion of @NAME@ for bash: source <(@NAME@ completion bash)
+_@ID@_completion() {
+  local answer line kind candidates=()
+  answer=$("${COMP_WORDS[0]/#\~/$HOME}" completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null) || return
+  while IFS= read -r line; do
+    if [[ -z $kind ]]; then kind=$line; else candidates+=("${line%%$'\t'*}"); fi
+  done <<< "$answer"
+  COMPREPLY=("${candidates[@]}")
+  if [[ $kind == files ]]; then
+    compopt -o filenames 2>/dev/null
+    line=${COMP_WORDS[COMP_CWORD]}
+    [[ $line != = ]] || line=
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$line")
+  fi
+}
+complete -F _@ID@_completion @NAME@
+)";
+
+constexpr const char* zsh_script = R"(#compdef @NAME@
+# Completion of @NAME@ for zsh: source <(@NAME@ completion zsh), after compinit.
+_@ID@_completion() {
+  local -a answer described options
+  local line
+  answer=("${(@f)$("${words[1]/#\~/$HOME}" completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  for line in "${(@)answer[2,-1]}"; do
+    described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+  done
+  [[ ${described[1]} == -* ]] && options=(-o)
+  (( $#described )) && _describe $options '@NAME@' described
+  [[ ${answer[1]} == files ]] && _files
+}
+compdef _@ID@_completion @NAME@
+)";
+
+constexpr const char* fish_script =
+    R"(# Completion of @NAME@ for fish: @NAME@ completion fish | source
+function __@ID@_completion
+  set -l line (commandline -opc) (commandline -ct)
+  set -l answer ($line[1] completion words $line[2..-1] 2>/dev/null)
+  test "$answer[1]" = files; and __fish_complete_path (commandline -ct)
+  test (count $answer) -gt 1; and printf '%s\n' $answer[2..-1]
+end
+complete -c @NAME@ -f -a '(__@ID@_completion)'
+)";
+
+const std::map<std::string, const char*> scripts{
+    {"bash", bash_script}, {"fish", fish_script}, {"zsh", zsh_script}};
+
+/// The completion script of this program, under its present name, for a shell of `scripts`. The
+/// script calls `completion words`.
+std::string completion_script(const std::string& shell) {
+  const std::string name = std::filesystem::read_symlink("/proc/self/exe").filename();
+  std::string id = name;
+  for (char& c : id)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  std::string script = scripts.at(shell);
+  for (const auto& [mark, text] :
+       {std::pair<std::string, std::string>{"@NAME@", name}, {"@ID@", id}})
+    for (size_t at = 0; (at = script.find(mark, at)) != std::string::npos; at += text.size())
+      script.replace(at, mark.size(), text);
+  return script;
+}
+
+/// Prints the kind of the candidates, then a line for each: word, tab, documentation.
 void print_completion(const Words& line) {
   const auto completion = complete(line);
   std::cout << (completion.files ? "files" : "words") << '\n';
@@ -297,7 +361,7 @@ void print_completion(const Words& line) {
 
 Completion complete(const Words& given) {
   Words line;
-  std::string before;  // of the last word, up to its =
+  std::string before;  // the last word up to its =
   for (const auto& word : given.empty() ? Words{""} : given) {
     const size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
     before.clear();
@@ -305,7 +369,7 @@ Completion complete(const Words& given) {
       before = word.substr(0, equals + 1);
       line.push_back(word.substr(0, equals));
       line.push_back(word.substr(equals + 1));
-    } else if (word != "=") {  // bash takes --key=value for three words
+    } else if (word != "=") {  // bash splits --key=value into three words
       line.push_back(word);
     }
   }
@@ -334,10 +398,8 @@ int completion_command(const Words& words) {
       "  fish: composer completion fish | source          in ~/.config/fish/config.fish",
       "completion");
   std::string shell;
-  const auto shells = completed_shells();
-  app.add_option("shell", shell, "that completes")->required()->check(choices(shells));
+  app.add_option("shell", shell, "that completes")->required()->check(word_of(names_in(scripts)));
   if (!parse(app, words)) return 0;
-  check_word("composer completion", shell, shells);
   std::cout << completion_script(shell);
   return 0;
 }

@@ -1,4 +1,4 @@
-// What may follow on a command line that is being typed.
+// Completion of a command line that is being typed.
 #pragma once
 
 #include <string>
@@ -13,21 +13,14 @@ struct Completion {
     std::string word, doc;
   };
   std::vector<Candidate> candidates;
-  bool files = false;  ///< paths may stand there too
+  bool files = false;  ///< true when a path may be typed here too
 };
 
-/// line: the words after the program's name, the last of which is being typed and may be empty.
-/// Every candidate begins with it. Subcommands, their actions, options and words; of those that
-/// take a recipe its keys too, by whole path or, once three letters are there, by any ending that
-/// is unique; for keys the names of components and the words that they may have. Nothing is
-/// reported: of a recipe that cannot be resolved the keys of the run are there.
+/// The candidates for the last word of `line`, which are the words after the program's name; the
+/// last word may be empty. Every candidate begins with it. Candidates are subcommands, actions,
+/// options and their values. Commands with a recipe also offer its keys: by full path, or from
+/// three letters on by any unique suffix; values of keys are names of components and the words that
+/// a key accepts. Reports no errors: a recipe that cannot be resolved offers the keys of the run.
 Completion complete(const Words& line);
-
-/// bash, fish, zsh.
-Words completed_shells();
-
-/// The script by which the shell, one of these, completes command lines of this program, whatever
-/// it is called: it asks `completion words`.
-std::string completion_script(const std::string& shell);
 
 }  // namespace composer

@@ -4,7 +4,7 @@
 
 #include "cli/main.h"
 
-/// Ends without static destructors: those of LibTorch's operators take longer than many a command.
+/// Skips static destructors: those of LibTorch's operators take longer than many commands.
 int main(int argc, char** argv) {
   const int status = composer::main(argc, argv);
   std::cout.flush();

@@ -26,7 +26,7 @@ struct Free {
 using Topology = std::unique_ptr<hwloc_topology, Free>;
 using Set = std::unique_ptr<hwloc_bitmap_s, Free>;
 
-/// What this process may use of the machine, and all GPUs.
+/// The topology of the processors that this process may use, and of all GPUs.
 Topology topology_of_process() {
   hwloc_topology_t made = nullptr;
   need(hwloc_topology_init(&made) == 0, "no look at the machine");
@@ -90,7 +90,7 @@ std::vector<std::vector<int>> nodes_of_ranks(const Topology& topology, size_t ra
   return chosen;
 }
 
-/// The calling thread alone.
+/// Binds only the calling thread. Returns whether that succeeded.
 bool run_on(const std::vector<int>& processors) {
   const int most = *std::ranges::max_element(processors) + 1;
   const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(most),

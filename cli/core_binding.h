@@ -1,4 +1,4 @@
-// Which processors the ranks of a machine run on.
+// Binds the ranks of a machine to processors.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace composer {
 
-/// The numbers of each rank's. cores: neighbouring cores in equal shares, of those that this
-/// process may use. numa: all of a memory node: that of the rank's GPU, where there are GPUs. gpus:
-/// where they are (gpu_addresses()), the first rank's first. UserError where the machine does not
-/// tell.
+/// The numbers of each rank's processors. Bind::cores: equal shares of neighbouring cores, among
+/// those that this process may use. Bind::numa: all processors of one NUMA node, the node of the
+/// rank's GPU if there are GPUs. gpus: PCI addresses (gpu_addresses()), in the order of the ranks.
+/// UserError when the machine does not expose its topology.
 std::vector<std::vector<int>> processors_of_ranks(Bind bind, int64_t ranks,
                                                   const std::vector<std::string>& gpus);
 
-/// Binds the calling thread, and with it the processes that it starts, for its lifetime.
+/// Binds the calling thread and the processes that it starts while this object lives.
 class BoundThread {
  public:
   explicit BoundThread(const std::vector<int>& processors);

@@ -1,6 +1,5 @@
-// The subcommand data: which of its actions is wanted, and `data info`.
+// The subcommand data, and its action info.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -13,7 +12,6 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/sources.h"
 #include "data/beton/source.h"
 #include "data/datasets/photo_dataset.h"
@@ -30,7 +28,7 @@ const CommandTable actions{{"index", data_index_command},
                            {"verify", data_verify_command},
                            {"write", data_write_command}};
 
-/// As FFCV names its field classes.
+/// The name of FFCV's class for the field type.
 const char* type_name(BetonType type) {
   switch (type) {
     case BetonType::real:
@@ -53,23 +51,27 @@ const char* type_name(BetonType type) {
   return "custom";
 }
 
+/// The range and the mean of numbers.
+template <class Number>
 struct Spread {
-  int64_t least = std::numeric_limits<int64_t>::max(), most = 0, sum = 0;
+  Number least = std::numeric_limits<Number>::max(), most = std::numeric_limits<Number>::lowest();
+  double sum = 0;
+  int64_t count = 0;
 
-  void add(int64_t value) {
-    least = std::min(least, value), most = std::max(most, value), sum += value;
+  void add(Number value) {
+    least = std::min(least, value), most = std::max(most, value);
+    sum += static_cast<double>(value), ++count;
   }
-  ordered_json json(int64_t count) const {
+  ordered_json json() const {
     if (count == 0) return nullptr;
-    const double mean = static_cast<double>(sum) / static_cast<double>(count);
-    return {{"min", least}, {"mean", mean}, {"max", most}};
+    return {{"min", least}, {"mean", sum / static_cast<double>(count)}, {"max", most}};
   }
 };
 
 ordered_json describe_images(const BetonFile& file, size_t field) {
   int64_t jpeg = 0, raw = 0, damaged = 0;
   std::string first_damage;
-  Spread width, height, bytes;
+  Spread<int64_t> width, height, bytes;
   for (int64_t row = 0; row < file.samples(); ++row) {
     try {
       const auto image = file.image(row, field);
@@ -80,19 +82,15 @@ ordered_json describe_images(const BetonFile& file, size_t field) {
       if (damaged++ == 0) first_damage = "sample " + std::to_string(row) + ": " + error.what();
     }
   }
-  const int64_t count = jpeg + raw;
-  ordered_json images{{"jpeg", jpeg},
-                      {"raw", raw},
-                      {"width", width.json(count)},
-                      {"height", height.json(count)},
-                      {"bytes", bytes.json(count)}};
-  images["damaged"] = damaged;
+  ordered_json images{{"jpeg", jpeg},          {"raw", raw},
+                      {"width", width.json()}, {"height", height.json()},
+                      {"bytes", bytes.json()}, {"damaged", damaged}};
   if (damaged > 0) images["first_damage"] = first_damage;
   return images;
 }
 
-/// counts: of the samples of each label. names: of the classes; may be empty. Classes of one sample
-/// are told, unless all are such.
+/// counts: samples of each label. names: class names, may be empty. Lists the classes with one
+/// sample, unless all classes have one.
 ordered_json describe_labels(const std::string& field, const std::map<int64_t, int64_t>& counts,
                              const std::vector<std::string>& names = {}) {
   ordered_json labels{{"field", field}, {"distinct", counts.size()}};
@@ -104,10 +102,8 @@ ordered_json describe_labels(const std::string& field, const std::map<int64_t, i
   if (std::ranges::none_of(counts, several)) return labels;
   for (const auto& [label, count] : counts) {
     if (count > 1) continue;
-    if (names.empty())
-      single.push_back(label);
-    else
-      single.push_back(names.at(static_cast<size_t>(label)));
+    single.push_back(names.empty() ? ordered_json(label)
+                                   : ordered_json(names.at(static_cast<size_t>(label))));
   }
   return labels;
 }
@@ -182,45 +178,37 @@ void print_labels(const ordered_json& labels) {
     std::cout << "classes with one sample, perhaps mistyped labels: " << first_few(single) << '\n';
 }
 
-/// The range and the mean of each value.
+/// The range and the mean of each value of the targets.
 ordered_json describe_values(const Source& source) {
   const auto names = source.value_names();
-  std::vector<float> row(names.size()), least(names.size(), HUGE_VALF),
-      most(names.size(), -HUGE_VALF);
-  std::vector<double> sum(names.size());
+  std::vector<float> row(names.size());
+  std::vector<Spread<float>> spreads(names.size());
   for (int64_t i = 0; i < source.size(); ++i) {
     source.read_values(i, row);
-    for (size_t k = 0; k < row.size(); ++k) {
-      least[k] = std::min(least[k], row[k]), most[k] = std::max(most[k], row[k]);
-      sum[k] += static_cast<double>(row[k]);
-    }
+    for (size_t k = 0; k < row.size(); ++k) spreads[k].add(row[k]);
   }
   auto values = ordered_json::object();
   for (size_t k = 0; k < names.size() && source.size() > 0; ++k)
-    values[names[k]] = {
-        {"min", least[k]}, {"mean", sum[k] / static_cast<double>(source.size())}, {"max", most[k]}};
+    values[names[k]] = spreads[k].json();
   return values;
 }
 
-/// Of class folders, shards and lists.
+/// Describes class folders, shards or a list.
 ordered_json info_of(const OpenedSet& set, const std::string& path) {
   const Source& source = *set.source;
+  ordered_json json{{"path", path}, {"samples", source.size()}};
+  if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
   if (source.num_values() > 0) {
-    ordered_json json{{"path", path}, {"samples", source.size()}};
-    if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
     json["values"] = describe_values(source);
     return json;
   }
   std::map<int64_t, int64_t> counts;
   for (int64_t i = 0; i < source.size(); ++i) ++counts[label_of(source, i)];
-  ordered_json json{{"path", path}, {"samples", source.size()}};
-  if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
   json["labels"] = describe_labels("label", counts, set.class_names);
   return json;
 }
 
-/// Class folders on this machine, those of train/ where it is there; without a source where the
-/// path has none.
+/// Opens local class folders, those of train/ if present; the source is null for any other path.
 OpenedSet open_folders(const std::string& path) {
   std::error_code error;
   if (is_remote(path) || !std::filesystem::is_directory(path, error)) return {};
@@ -231,7 +219,7 @@ OpenedSet open_folders(const std::string& path) {
   return {open_class_folders(params, OnBadSample::skip), std::ssize(names), std::move(names)};
 }
 
-/// What is no .beton file by its name, with what to do about it.
+/// UserError with advice when the path is evidently no .beton file.
 void refuse_other_files(const std::string& path) {
   std::error_code error;
   if (is_remote(path) || !std::filesystem::exists(path, error)) return;
@@ -246,23 +234,21 @@ void refuse_other_files(const std::string& path) {
     throw UserError(path + ": a list of JSON objects is .jsonl, one object a line");
 }
 
-int print_set(const OpenedSet& set, const std::string& path, bool json) {
-  const auto info = info_of(set, path);
-  if (json) {
-    std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
-    return 0;
-  }
-  std::cout << path << ": " << info["samples"] << " samples";
+void print_set(const ordered_json& info) {
+  std::cout << info["path"].get<std::string>() << ": " << info["samples"] << " samples";
   if (info.contains("bytes")) std::cout << ", " << info["bytes"] << " bytes";
   std::cout << '\n';
-  if (info.contains("labels")) {
-    print_labels(info["labels"]);
-    return 0;
-  }
+  if (info.contains("labels")) return print_labels(info["labels"]);
   for (const auto& [name, spread] : info["values"].items())
     std::cout << "  " << name << ": " << spread["min"].get<double>() << ".."
               << spread["max"].get<double>() << " (mean " << spread["mean"].get<double>() << ")\n";
-  return 0;
+}
+
+void print_beton(const ordered_json& info, const std::string& path) {
+  std::cout << path << ": " << info["samples"] << " samples, " << info["bytes"]
+            << " bytes, pages of " << info["page_size"] << " bytes\nfields:\n";
+  for (const auto& field : info["fields"]) print_field(field);
+  if (!info["labels"].is_null()) print_labels(info["labels"]);
 }
 
 }  // namespace
@@ -271,7 +257,6 @@ int data_info_command(const Words& words) {
   CLI::App app("Shows what a .beton file, class folders, shards or a list of images hold.",
                "data info");
   std::string path;
-  bool json = false;
   app.add_option("file", path,
                  "a .beton file, local or remote; a tar file of WebDataset's, several by braces or "
                  "a folder of them; a "
@@ -280,22 +265,19 @@ int data_info_command(const Words& words) {
       ->required();
   ShardColumns columns;
   add_shard_columns(app, columns);
-  app.add_flag("--json", json, "one JSON object on standard output");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
-  auto set = open_shard_set(path, /*is_train=*/true, columns);
+  auto set = open_shards(path, /*is_train=*/true, columns);
   if (!set.source) set = open_folders(path);
-  if (set.source) return print_set(set, shown_path(path), json);
-  refuse_other_files(path);
-  const auto info = info_of(BetonFile(path));
-  if (json) {
-    std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
-    return 0;
-  }
-  std::cout << shown_path(path) << ": " << info["samples"] << " samples, " << info["bytes"]
-            << " bytes, pages of " << info["page_size"] << " bytes\nfields:\n";
-  for (const auto& field : info["fields"]) print_field(field);
-  if (!info["labels"].is_null()) print_labels(info["labels"]);
+  if (!set.source) refuse_other_files(path);
+  const auto info = set.source ? info_of(set, shown_path(path)) : info_of(BetonFile(path));
+  if (json)
+    std::cout << json_line(info) << '\n';
+  else if (set.source)
+    print_set(info);
+  else
+    print_beton(info, shown_path(path));
   return 0;
 }
 

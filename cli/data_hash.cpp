@@ -1,4 +1,4 @@
-// The subcommand data hash: what every sample decodes to.
+// The subcommand data hash: a hash of the pixels of every sample.
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -8,7 +8,6 @@
 #include "base/remote/remote_error.h"
 #include "base/remote/remote_path.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "data/beton/decode_whole.h"
@@ -28,8 +27,8 @@ std::string size_and_hash(const ImageView& image) {
   return std::to_string(image.width) + ' ' + std::to_string(image.height) + ' ' + hash.hex();
 }
 
-/// Prints a line for each sample, in order; what cannot be decoded goes to the log, by its name.
-/// Returns how many could not. make_line makes a thread's function from an index to its line.
+/// Prints a line for each sample in order. Logs the samples that cannot be decoded, and returns
+/// their number. make_line: makes the function of a thread from an index to its line.
 int64_t print_hashes(int64_t count, int threads, const std::function<std::string(int64_t)>& name,
                      const std::function<std::function<std::string(int64_t)>()>& make_line) {
   int64_t bad = 0;
@@ -39,7 +38,7 @@ int64_t print_hashes(int64_t count, int threads, const std::function<std::string
         return [text = line(index)] { std::cout << text << '\n'; };
       } catch (const RemoteError&) {
         throw;
-      } catch (const UserError&) {  // a store's
+      } catch (const UserError&) {  // an error of the store
         throw;
       } catch (const std::runtime_error& error) {
         return [&bad, told = name(index) + ": " + error.what()] {
@@ -122,7 +121,7 @@ int data_hash_command(const Words& words) {
   add_threads(app, threads);
   if (!parse(app, words)) return 0;
 
-  if (const auto shards = open_shards(path, /*is_train=*/true, columns))
+  if (const auto shards = open_shards(path, /*is_train=*/true, columns).source)
     return hash_source(*shards, thread_count(threads)) > 0 ? 1 : 0;
   if (is_beton(path)) return hash_beton(BetonFile(path), thread_count(threads)) > 0 ? 1 : 0;
   return hash_files(image_files(path), thread_count(threads)) > 0 ? 1 : 0;

@@ -1,4 +1,5 @@
-// The subcommand data index: makes the side file that lets the reader decode only a JPEG's crop.
+// The subcommand data index: writes the side file with which a reader decodes only the crop of a
+// JPEG.
 #include <atomic>
 #include <filesystem>
 #include <iostream>
@@ -7,7 +8,6 @@
 #include "base/error.h"
 #include "base/remote/remote_path.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "data/files/thread_count.h"
@@ -26,7 +26,7 @@ bool is_known(const StoredImage& image) {
   return !image.index.records() || jpeg_index_fits(image.bytes, image.index.index());
 }
 
-/// Records the index of every stream that has none on record, or another's.
+/// Records the index of every JPEG stream whose record is missing or does not fit.
 void make_indices(const Source& source, IndexStore& store, int threads, Counts& counts) {
   const auto make_worker = [&] {
     auto scratch = std::make_shared<ReadScratch>();
@@ -53,7 +53,7 @@ void make_indices(const Source& source, IndexStore& store, int threads, Counts& 
   in_order(source.size(), thread_count(threads), make_worker);
 }
 
-/// The folders whose side files a training on `path` looks at.
+/// The files or folders whose side files a training on `path` reads.
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;
   std::error_code error;
@@ -75,11 +75,10 @@ int data_index_command(const Words& words) {
       "data index");
   std::string path;
   int threads = 0;
-  bool json = false;
   app.add_option("path", path, "a .beton file or a folder of images")->required();
   app.add_option("--num_workers", threads, "threads; 0 = as many as there are processors")
       ->check(CLI::Range(0, 1024));
-  app.add_flag("--json", json, "one JSON object on standard output");
+  const auto& json = add_json(app);
   if (!parse(app, words)) return 0;
 
   if (is_remote(path))
@@ -90,12 +89,7 @@ int data_index_command(const Words& words) {
   if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
   for (const auto& part : parts_of(path)) {
     const bool folder = fs::is_directory(part, error);
-    std::shared_ptr<Source> source;
-    if (folder) {
-      source = open_folder_files(part);
-    } else {
-      source = open_beton(part);
-    }
+    const std::shared_ptr<Source> source = folder ? open_folder_files(part) : open_beton(part);
     const fs::path file = index_file_of(part);
     const FileStamp stamp = index_stamp_of(part);
     Counts counts;

@@ -11,7 +11,6 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "data/beton/source.h"
@@ -25,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// What a training reads of a path that is no .beton file.
+/// The files that a training reads at a path that is no .beton file.
 struct Chosen {
   std::vector<std::string> files;
-  int64_t left_out = 0;  ///< that are no images by their names
+  int64_t left_out = 0;  ///< files left out because their names are not those of images
 };
 
 Chosen images_of(const std::string& path) {
@@ -44,7 +43,7 @@ Chosen images_of(const std::string& path) {
   return chosen;
 }
 
-/// What is found out about a set, printed at once or kept for JSON.
+/// The findings about a set, printed at once or collected for JSON.
 class Findings {
  public:
   explicit Findings(bool json) : json_(json) {}
@@ -62,20 +61,20 @@ class Findings {
     if (warned) ++warned_samples_;
   }
 
-  /// A file of the set, beside its samples.
+  /// Adds a damaged file of the set.
   void add_file(const std::string& file, const std::string& reason) {
     ++bad_file_count_;
     note(bad_files_, file, "", reason);
   }
 
-  /// Returns the exit status.
+  /// Prints the summary or the JSON. Returns the exit status.
   int finish(const std::string& path) const {
     if (json_) {
       const ordered_json all{{"path", path},          {"samples", samples_},
                              {"bad", bad_samples_},   {"with_warnings", warned_samples_},
                              {"left_out", left_out_}, {"bad_samples", bad_},
                              {"warnings", warnings_}, {"bad_files", bad_files_}};
-      std::cout << all.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+      std::cout << json_line(all) << '\n';
     } else {
       std::cout << quantity(samples_, "sample") << ": " << bad_samples_ << " bad, "
                 << warned_samples_ << " with warnings";
@@ -102,25 +101,27 @@ class Findings {
                bad_files_ = ordered_json::array();
 };
 
-void verify_beton(const BetonFile& file, int threads, Findings& findings) {
-  in_order(file.samples(), threads, [&]() -> SampleWorker {
-    const auto scratch = std::make_shared<ReadScratch>();
-    return [&, scratch](int64_t row) -> SampleReport {
-      return [&findings, row, finding = verify_row(file, row, *scratch)] {
-        findings.add(std::to_string(row), finding);
-      };
+/// Adds the finding about each sample. make_verify: makes the function of a thread from an index to
+/// a SampleFinding.
+template <class Name, class MakeVerify>
+void verify_each(int64_t count, int threads, Findings& findings, const Name& name,
+                 const MakeVerify& make_verify) {
+  in_order(count, threads, [&]() -> SampleWorker {
+    return [&, verify = make_verify()](int64_t index) -> SampleReport {
+      return [&, index, finding = verify(index)] { findings.add(name(index), finding); };
     };
   });
 }
 
-/// Whether BetonFile's message, without the path, is about bytes that are missing or wrong, rather
-/// than about another kind of file, or one that cannot be opened.
+/// Whether a message of BetonFile, without the path, tells of missing or wrong bytes, rather than
+/// of another kind of file or one that cannot be opened.
 bool tells_damage(const std::string& problem) {
   return std::ranges::any_of(std::array{"cut off", "damaged", "unfinished"},
                              [&](const char* begin) { return problem.starts_with(begin); });
 }
 
-/// Of a local file that is cut off or damaged where all of it is described, only that is found out.
+/// Verifies all rows. A local file with a truncated or damaged header is reported as one damaged
+/// file.
 void verify_beton(const std::string& path, int threads, Findings& findings) {
   std::unique_ptr<const BetonFile> file;
   try {
@@ -131,35 +132,33 @@ void verify_beton(const std::string& path, int threads, Findings& findings) {
     if (!tells_damage(problem.substr(begin.size()))) throw;
     return findings.add_file(path, problem.substr(begin.size()));
   }
-  verify_beton(*file, threads, findings);
+  const auto name = [](int64_t row) { return std::to_string(row); };
+  verify_each(file->samples(), threads, findings, name, [&] {
+    return [&, scratch = std::make_shared<ReadScratch>()](int64_t row) {
+      return verify_row(*file, row, *scratch);
+    };
+  });
 }
 
 void verify_files(const std::vector<std::string>& files, int threads, Findings& findings) {
   const auto source = open_files(files);
-  in_order(static_cast<int64_t>(files.size()), threads, [&]() -> SampleWorker {
-    const auto image = std::make_shared<Image>();
-    return [&, image](int64_t index) -> SampleReport {
-      const auto& path = files[static_cast<size_t>(index)];
-      return [&, finding = verify_file(*source, index, *image)] {
-        findings.add(shown_path(path), finding);
-      };
+  const auto name = [&](int64_t i) { return shown_path(files[static_cast<size_t>(i)]); };
+  verify_each(std::ssize(files), threads, findings, name, [&] {
+    return [&, image = std::make_shared<Image>()](int64_t i) {
+      return verify_file(*source, i, *image);
     };
   });
 }
 
 void verify_source(const Source& source, int threads, Findings& findings) {
-  in_order(source.size(), threads, [&]() -> SampleWorker {
-    const auto scratch = std::make_shared<ReadScratch>();
-    const auto decoded = std::make_shared<Image>();
-    return [&, scratch, decoded](int64_t index) -> SampleReport {
-      return [&, index, finding = verify_sample(source, index, *scratch, *decoded)] {
-        findings.add(source.name(index), finding);
-      };
-    };
+  const auto name = [&](int64_t i) { return source.name(i); };
+  verify_each(source.size(), threads, findings, name, [&] {
+    return [&, scratch = std::make_shared<ReadScratch>(), image = std::make_shared<Image>()](
+               int64_t i) { return verify_sample(source, i, *scratch, *image); };
   });
 }
 
-/// All that can be read of it, and what cannot.
+/// Verifies all readable samples, and reports the files that are missing or damaged.
 void verify_mds(const MdsParams& mds, int threads, Findings& findings) {
   WrongFiles wrong;
   std::shared_ptr<Source> source;
@@ -214,7 +213,7 @@ int data_verify_command(const Words& words) {
   if (mds) {
     mds->local_dir = local_dir;
     verify_mds(*mds, thread_count(threads), findings);
-  } else if (const auto shards = open_shards(path, /*is_train=*/true, columns)) {
+  } else if (const auto shards = open_shards(path, /*is_train=*/true, columns).source) {
     verify_source(*shards, thread_count(threads), findings);
   } else if (is_beton(path)) {
     verify_beton(path, thread_count(threads), findings);

@@ -1,23 +1,30 @@
 // The subcommand data write: images -> a .beton file.
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <string>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number_text.h"
 #include "base/process/interrupt.h"
 #include "base/remote/object_store.h"
 #include "base/remote/object_upload.h"
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/sources.h"
-#include "cli/write_progress.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/cifar10.h"
@@ -30,6 +37,45 @@
 
 namespace composer {
 namespace {
+
+/// Shows a progress bar on a terminal, otherwise logs a line every 5 seconds.
+class WriteProgress {
+ public:
+  WriteProgress() = default;
+  ~WriteProgress() {
+    if (shown_) std::cerr << '\n';
+  }
+  WriteProgress(const WriteProgress&) = delete;
+  WriteProgress& operator=(const WriteProgress&) = delete;
+
+  /// done: items that are written, of `total`.
+  void show(int64_t done, int64_t total) {
+    const double now = steady_seconds();
+    if (now < next_ && done < total) return;
+    next_ = now + (terminal_ ? 0.1 : 5);
+    const double rate = static_cast<double>(done) / std::max(now - begin_, 1e-9);
+    const auto rest = number_text(rate, 0) + " items/s, " +
+                      clock_text(static_cast<double>(total - done) / std::max(rate, 1e-9)) +
+                      " left";
+    if (terminal_) {
+      const auto share = [&](int64_t whole) { return whole * done / std::max<int64_t>(total, 1); };
+      std::string bar(30, ' ');
+      std::fill_n(bar.begin(), share(30), '#');
+      std::cerr << '\r' << std::setw(3) << share(100) << " % |" << bar << "| " << done << '/'
+                << total << ", " << rest << ' ' << std::flush;
+      shown_ = true;
+    } else if (done < total && now - begin_ > 1) {
+      log::info(std::to_string(done) + " of " + std::to_string(total) + " items, " + rest);
+    }
+  }
+  /// Seconds since construction.
+  double seconds() const { return steady_seconds() - begin_; }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool shown_ = false;
+  double begin_ = steady_seconds(), next_ = terminal_ ? 0 : begin_ + 5;
+};
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
@@ -52,6 +98,7 @@ struct Setting {
 };
 
 void add_options(CLI::App& app, Setting& s) {
+  app.option_defaults()->always_capture_default();
   app.add_option(
          "--format,--dataset", s.format,
          "what the source is: image_folder (also: imagenet), cifar10 (cifar), mnist, beton, "
@@ -64,15 +111,15 @@ void add_options(CLI::App& app, Setting& s) {
          "folder of the data set, a .beton file, tar files as in a-{000..146}.tar, or a list")
       ->required();
   app.add_option(
-         "--image", s.image,
-         "what the images are: ending of webdataset's files, column of mds, of the paths of "
-         "a list; auto: the\none that can be it")
-      ->capture_default_str();
-  app.add_option("--label", s.label, "likewise what the classes are")->capture_default_str();
+      "--image", s.image,
+      "what the images are: ending of webdataset's files, column of mds, of the paths of "
+      "a list; auto: the\none that can be it");
+  app.add_option("--label", s.label, "likewise what the classes are");
   app.add_option("--targets", s.targets,
                  "numbers that are written in place of the class, each as a field of its own "
                  "(docs/targets.md): columns of\na list or of mds, endings or json.NAME of "
-                 "webdataset's files, fields of a .beton file");
+                 "webdataset's files, fields of a .beton file")
+      ->default_str("");
   app.add_option("--classes", s.classes,
                  "of a list whose labels are names: a file with a name a line, or another list");
   app.add_option("--images_dir", s.images_dir,
@@ -81,13 +128,12 @@ void add_options(CLI::App& app, Setting& s) {
                  "the .beton file to write: a path, or s3://bucket/key")
       ->required();
   app.add_option("--split", s.split, "train or val (not of a .beton file)")
-      ->check(word_of({"train", "val"}))
-      ->capture_default_str();
-  app.add_option("--subset", s.subset, "only the first N samples; -1 = all")->capture_default_str();
+      ->check(word_of({"train", "val"}));
+  app.add_option("--subset", s.subset, "only the first N samples; -1 = all");
   app.add_option("--rows", s.rows, "only these samples, in this order: 0-99,200,300-");
-  app.add_option(
-      "--shuffle", s.shuffle,
-      "a seed: the rows are written in a random order, which quasi-random reading needs");
+  app.add_option("--shuffle", s.shuffle,
+                 "a seed: the rows are written in a random order, which quasi-random reading needs")
+      ->default_str("");
   app.add_option(
          "--write_mode", s.mode,
          "raw pixels; jpg; proportion: jpg with --compress_probability, else raw; smart: jpg "
@@ -95,45 +141,37 @@ void add_options(CLI::App& app, Setting& s) {
          "JPEG, pixels stay raw. Default: jpg from folders, else keep")
       ->check(word_of({"keep", "raw", "jpg", "proportion", "smart"}));
   app.add_option("--max_resolution", s.max_resolution,
-                 "images with a longer side are shrunk to it; -1 = none")
-      ->capture_default_str();
-  app.add_option("--smart_threshold", s.smart_threshold, "bytes, of --write_mode smart");
+                 "images with a longer side are shrunk to it; -1 = none");
+  app.add_option("--smart_threshold", s.smart_threshold, "bytes, of --write_mode smart")
+      ->default_str("");
   app.add_option("--jpeg_quality", s.write.pack.jpeg_quality, "of images that are encoded")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 100));
   app.add_option("--compress_probability", s.write.pack.compress_probability,
                  "of --write_mode proportion")
-      ->check(CLI::Range(0., 1.))
-      ->capture_default_str();
+      ->check(CLI::Range(0., 1.));
   app.add_option("--passthrough", s.write.pack.passthrough,
                  "true: JPEG files that are small enough are taken over without loss; false: they "
-                 "are encoded again")
-      ->capture_default_str();
+                 "are encoded again");
   app.add_option("--index", s.index,
                  "true: also writes the side file OUTPUT.index; false is quicker, and finds damage "
                  "within a JPEG "
-                 "only by its markers")
-      ->capture_default_str();
+                 "only by its markers");
   app.add_option("--page_size", s.page_size,
-                 "bytes, a power of two; auto: 8 MiB, and larger once an image needs it")
-      ->capture_default_str();
+                 "bytes, a power of two; auto: 8 MiB, and larger once an image needs it");
   app.add_option("--num_workers", s.write.num_workers,
                  "threads; 0 = one for each processor. The file does not depend on it")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app.add_option("--seed", s.write.pack.seed, "of the draws of --write_mode proportion")
-      ->capture_default_str();
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--seed", s.write.pack.seed, "of the draws of --write_mode proportion");
   app.add_option("--on_bad_sample", s.on_bad_sample,
                  "error; skip: no row; replace: a row with image and label of the nearest good "
                  "sample before it (for the first ones: after)")
-      ->check(CLI::IsMember(on_bad_sample_words))
-      ->capture_default_str();
-  app.add_option("--chunk_size", s.chunk_size, "accepted, without effect");
+      ->check(CLI::IsMember(on_bad_sample_words));
+  app.add_option("--chunk_size", s.chunk_size, "accepted, without effect")->default_str("");
   app.add_flag("--overwrite", s.overwrite, "replaces an existing file");
   app.add_flag("--json", s.json, "one JSON object on standard output");
 }
 
-/// Of a set whose keys do not contradict each other. Throws UserError.
+/// The parameters of a data set. UserError when they contradict each other.
 template <class Params>
 const Params& checked(const Params& params) {
   std::istringstream problems(params.check());
@@ -141,7 +179,7 @@ const Params& checked(const Params& params) {
   return params;
 }
 
-/// Whether the source has no parts for training and validation.
+/// Whether the source is not divided into training and validation parts.
 bool names_one_part(const Setting& s) {
   if (s.format != "webdataset") return s.format == "beton" || s.format == "csv";
   std::error_code error;
@@ -162,10 +200,9 @@ std::shared_ptr<Source> open(const Setting& s) {
     shards.ffcv.targets = s.targets;
     return checked(shards).open("").source;
   }
-  if (!is_remote(s.source) && !fs::exists(s.source, error)) {
+  if (!is_remote(s.source) && !fs::exists(s.source, error))
     throw UserError("--source: there is no file or folder '" + s.source + "'" +
                     slash_hint(s.source));
-  }
   if (s.format == "beton") return std::make_shared<BetonSource>(s.source, 3, s.targets);
   if (s.format == "mnist") return open_mnist(s.source, is_train);
   if (s.format.starts_with("cifar")) return open_cifar10(s.source, is_train);
@@ -196,12 +233,9 @@ WriteMode mode_of(const Setting& s) {
 
 uint64_t page_size_of(const std::string& text) {
   if (text == "auto") return 0;
-  try {
-    size_t used = 0;
-    const auto bytes = std::stoull(text, &used);
-    if (used == text.size() && bytes > 0) return bytes;
-  } catch (const std::exception&) {
-  }
+  uint64_t bytes = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (problem == std::errc{} && end == text.data() + text.size() && bytes > 0) return bytes;
   throw UserError("--page_size: '" + text + "' is neither auto nor a number of bytes");
 }
 
@@ -211,7 +245,8 @@ std::optional<int64_t> at_least_one(const char* name, int64_t value) {
   return value;
 }
 
-void check_remote_output(const Setting& s) {
+void check_output(const Setting& s) {
+  if (!is_remote(s.output)) return check_output_file(s.output, s.overwrite);
   const RemotePath path(s.output);
   if (path.scheme() != RemotePath::Scheme::s3)
     throw UserError("--output: " + path.text() + ": only s3://bucket/key can be written");
@@ -220,19 +255,12 @@ void check_remote_output(const Setting& s) {
     throw UserError("--output: '" + path.text() + "' exists; --overwrite replaces it");
 }
 
-void check_output(const Setting& s) {
-  if (is_remote(s.output)) return check_remote_output(s);
-  check_output_file(s.output, s.overwrite);
-}
-
 void log_bad(const WriteReport& report, const std::string& what) {
   constexpr size_t max_lines = 20;
-  for (size_t i = 0; i < std::min(report.bad.size(), max_lines); ++i) {
+  for (size_t i = 0; i < std::min(report.bad.size(), max_lines); ++i)
     log::warn(what + ": " + report.bad[i].first + ": " + report.bad[i].second);
-  }
-  if (report.bad.size() > max_lines) {
+  if (report.bad.size() > max_lines)
     log::warn("... and " + std::to_string(report.bad.size() - max_lines) + " more");
-  }
 }
 
 void print(const Setting& s, const WriteReport& report, double seconds) {
@@ -259,13 +287,12 @@ void print(const Setting& s, const WriteReport& report, double seconds) {
   }
   std::cout << s.output << ": " << report.rows << " rows, " << report.bytes << " bytes, "
             << per_minute << " items/min";
-  for (const auto& [name, count] : counts) {
+  for (const auto& [name, count] : counts)
     if (count > 0) std::cout << ", " << count << ' ' << name;
-  }
   std::cout << '\n';
 }
 
-/// Of reading, packing and writing; the samples are listed before.
+/// Reads, packs and writes the samples. seconds: the time that took.
 WriteReport write(const Source& source, Setting& s, double& seconds) {
   const InterruptGuard guard;
   WriteProgress progress;
@@ -309,9 +336,8 @@ int data_write_command(const Words& words) {
   s.write.pack.mode = mode_of(s);
   s.write.pack.max_resolution = at_least_one("--max_resolution", s.max_resolution);
   if (s.smart_threshold >= 0) s.write.pack.smart_threshold = s.smart_threshold;
-  if (s.write.pack.mode == WriteMode::smart && s.smart_threshold < 0) {
+  if (s.write.pack.mode == WriteMode::smart && s.smart_threshold < 0)
     throw UserError("--write_mode smart needs --smart_threshold, a number of bytes");
-  }
   s.write.pack.index = s.index;
   s.write.page_size = page_size_of(s.page_size);
   s.write.on_bad_sample = on_bad_sample_words.at(s.on_bad_sample);
@@ -328,7 +354,7 @@ int data_write_command(const Words& words) {
   if (is_remote(output)) {
     upload.emplace(output);
     s.output = upload->file().string();
-    s.index = false;  // it belongs to a file of this machine
+    s.index = false;  // a side file is for local files only
   }
   try {
     const auto report = write(*source, s, seconds);

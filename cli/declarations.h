@@ -1,4 +1,4 @@
-// What the subcommands declare of themselves, for completion and the reference.
+// The declarations of the subcommands, for completion and the reference.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -12,10 +12,10 @@
 namespace composer {
 
 struct OptionDoc {
-  Words names;          ///< "-f", "--file"; of a word that needs no option its name
-  Words choices;        ///< the words it takes, where they are few
+  Words names;          ///< "-f", "--file"; the name of a positional argument
+  Words choices;        ///< the accepted words, if the option has a fixed set of them
   std::string type;     ///< "text", "whole number, 1 to 1024"; empty for a flag
-  std::string initial;  ///< what it is when it is not given; empty where the text says so
+  std::string initial;  ///< default value; empty when `doc` tells it
   std::string doc;
   bool positional = false, required = false, several = false;
 };
@@ -24,16 +24,16 @@ struct CommandDoc {
   std::string name;  ///< "bench step"
   std::string about, footer;
   std::vector<OptionDoc> options;
-  bool takes_keys = false;  ///< those of a recipe, as --dotted.key VALUE
+  bool takes_keys = false;  ///< whether keys of a recipe are accepted, as --dotted.key VALUE
 };
 
-/// Of a subcommand; of one with actions, of each of them. Runs nothing.
+/// The declaration of a subcommand, or of each of its actions. Runs nothing.
 std::vector<CommandDoc> declarations_of(int (*command)(const Words&));
 
-/// Whether the subcommands are asked for their declarations alone.
+/// Whether the subcommands shall only record their declarations.
 bool declares();
 
-/// Takes the declaration of `app` where it is asked for.
+/// Records the declaration of `app` while declares() is true.
 void declare(const CLI::App& app);
 
 }  // namespace composer

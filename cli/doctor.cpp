@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/machine_limits.h"
+#include "base/number_text.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/read_speed.h"
 #include "cli/spin_count.h"
 #include "nn/device/cpu_instructions.h"
@@ -29,7 +29,7 @@ using nlohmann::ordered_json;
 
 constexpr int64_t gloo_bytes = 25 << 20;
 
-/// What was found: facts by subject, each with a line for people, and what is wrong.
+/// The facts that were found, by subject and each with a line of text, and the problems.
 class Diagnosis {
  public:
   void fact(const std::string& subject, const std::string& line, ordered_json values) {
@@ -60,15 +60,22 @@ class Diagnosis {
 };
 
 std::string gib(int64_t bytes) {
+  return number_text(static_cast<double>(bytes) / (1 << 30), 1) + " GiB";
+}
+
+/// The number with three significant digits.
+std::string decimal(double number) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+  std::snprintf(text, sizeof text, "%.3g", number);
   return text;
 }
 
-std::string decimal(double number, const char* format = "%.3g") {
-  char text[32];
-  std::snprintf(text, sizeof text, format, number);
-  return text;
+/// The first line of a file; empty if it cannot be read.
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 template <class T>
@@ -90,7 +97,7 @@ void look_at_processors(const MachineLimits& limits, Diagnosis& found) {
       std::to_string(limits.processors) + ", of which this process may use " +
           std::to_string(limits.allowed_processors) +
           (limits.processor_quota ? ", for the time of " + decimal(*limits.processor_quota) : "") +
-          "; load " + decimal(limits.load, "%.1f"),
+          "; load " + number_text(limits.load, 1),
       {{"machine", limits.processors},
        {"allowed", limits.allowed_processors},
        {"quota", value_or_null(limits.processor_quota)},
@@ -112,7 +119,7 @@ void look_at_processors(const MachineLimits& limits, Diagnosis& found) {
                       decimal(usable) + " processors: they wait for each other",
                   "set OMP_NUM_THREADS=" + std::to_string(std::max(1, static_cast<int>(usable))));
   if (limits.load > static_cast<double>(limits.processors) * 1.5)
-    found.problem("other programs use the processors: load " + decimal(limits.load, "%.1f"),
+    found.problem("other programs use the processors: load " + number_text(limits.load, 1),
                   "measurements mean nothing now, and training shares the cores with them");
   const bool x86 = has_instructions("sse4_1");
   if (x86 && !has_instructions("avx2"))
@@ -141,9 +148,7 @@ void look_at_memory(const MachineLimits& limits, Diagnosis& found) {
                   "end other programs, or train with smaller batches (--grad_accum) and fewer "
                   "--dataloader.prefetch_factor");
 
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
-  std::string pages;
-  std::getline(file, pages);
+  const auto pages = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
   found.fact("huge pages", pages.empty() ? "unknown" : pages, pages);
   if (pages.find("[never]") != std::string::npos)
     found.problem("huge pages are off: steps of small networks take longer",
@@ -164,17 +169,10 @@ void look_at_limits(const MachineLimits& limits, int gpus, Diagnosis& found) {
                   "in a container: docker run --shm-size=1g");
 }
 
-std::string driver_version() {
-  std::ifstream file("/proc/driver/nvidia/version");
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 void look_at_gpus(const Cuda& cuda, Diagnosis& found) {
   std::vector<std::string> names;
   for (int index = 0; index < cuda.gpus; ++index) names.push_back(gpu_name(index));
-  const auto driver = driver_version();
+  const auto driver = first_line("/proc/driver/nvidia/version");
   found.fact("GPUs", cuda.gpus == 0 ? "none: " + cuda.problem : joined(names),
              {{"names", names}, {"problem", cuda.problem}, {"driver", driver}});
   if (cuda.driver && cuda.gpus == 0)
@@ -191,7 +189,7 @@ void look_at_ranks(int gpus, Diagnosis& found) {
                    " between local ranks; two of them add up 25 MiB by Gloo in " +
                    decimal(seconds * 1000) + " ms",
                {{"backend", backend}, {"gloo_25MiB_seconds", seconds}});
-  } catch (const std::exception&) {  // Gloo has several kinds
+  } catch (const std::exception&) {  // Gloo throws several types
     const auto problem = text_of(std::current_exception());
     found.fact("ranks", "Gloo does not work", {{"backend", backend}, {"problem", problem}});
     found.problem("ranks of this machine cannot meet: " + problem,
@@ -209,7 +207,7 @@ std::string words_of(const ReadSpeed& speed) {
 
 void look_at_data(const std::string& path, const MachineLimits& limits, Diagnosis& found) {
   constexpr double slow = 100e6;
-  constexpr int64_t enough = 8 << 20;  // to tell a disk's speed by
+  constexpr int64_t enough = 8 << 20;  // enough bytes to measure a disk
   const auto speed = measure_reading(path);
   found.fact("data", path + ": " + words_of(speed),
              {{"path", path},
@@ -257,7 +255,7 @@ int doctor_command(const Words& words) {
   look_at_gpus(cuda, found);
   look_at_ranks(cuda.gpus, found);
   if (!data.empty()) look_at_data(data, limits, found);
-  constexpr auto replaced = ordered_json::error_handler_t::replace;  // names that are no UTF-8
+  constexpr auto replaced = ordered_json::error_handler_t::replace;  // for names that are not UTF-8
   std::cout << (as_json ? found.json().dump(2, ' ', false, replaced) + "\n" : found.text());
   return 0;
 }

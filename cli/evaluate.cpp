@@ -1,12 +1,8 @@
 // The subcommand eval.
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json_number.h"
@@ -15,13 +11,11 @@
 #include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/prediction_lines.h"
+#include "cli/table.h"
 #include "cli/use_options.h"
 #include "composer/recipe/options.h"
 #include "composer/run/assemble.h"
 #include "composer/run/run_description.h"
-#include "nn/distributed/rendezvous.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
@@ -29,7 +23,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// counts: int64 [true class][taken for].
+/// counts: int64 [true class][predicted class].
 void add_confusion(ordered_json& line, const at::Tensor& counts,
                    const std::vector<std::string>& names) {
   const auto hits = counts.diagonal().to(at::kDouble), samples = counts.sum(1).to(at::kDouble);
@@ -44,26 +38,18 @@ void add_confusion(ordered_json& line, const at::Tensor& counts,
   }
 }
 
-/// A line a metric: its set, its name and what it is.
-std::string table_of(const std::vector<std::pair<std::string, double>>& metrics) {
-  std::vector<std::array<std::string, 3>> rows{{"set", "metric", "value"}};
+/// Prints a line for each metric: evaluation set, name and value.
+void print_table(const std::vector<std::pair<std::string, double>>& metrics) {
+  std::vector<Words> rows{{"set", "metric", "value"}};
   for (const auto& [name, value] : metrics) {
     const std::string set(evaluation_set(name));
     rows.push_back({set, name.substr(std::string_view("metrics/").size() + set.size() + 1),
                     number_text(value, 4)});
   }
-  std::array<size_t, 3> widths{};
-  for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::ostringstream text;
-  for (const auto& [set, metric, value] : rows)
-    text << std::left << std::setw(static_cast<int>(widths[0])) << set << "  "
-         << std::setw(static_cast<int>(widths[1])) << metric << "  " << std::right
-         << std::setw(static_cast<int>(widths[2])) << value << '\n';
-  return text.str();
+  for (const auto& line : aligned(rows, "<<>")) std::cout << line << '\n';
 }
 
-/// The weights' outputs mean the classes of their training set.
+/// UserError when the classes of the data differ from those that the weights were trained on.
 void check_classes(const std::string& path, const std::vector<std::string>& data,
                    const std::vector<std::string>& trained, const Recipe& recipe) {
   if (data.empty() || trained.empty() || data == trained) return;
@@ -95,7 +81,7 @@ int eval_command(const Words& words) {
   auto parts = assemble_evaluation(recipe, context);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;
-  std::vector<std::pair<std::string, std::vector<std::string>>> sets;  // and their classes
+  std::vector<std::pair<std::string, std::vector<std::string>>> sets;  // and class names
   if (recipe.val_dataset)
     sets.emplace_back(path_of(ChoiceKey::val_dataset, recipe.val_dataset->name()), names);
   for (const auto& set : parts.evaluators)
@@ -114,7 +100,7 @@ int eval_command(const Words& words) {
   if (trainer.signal() != 0) return 128 + trainer.signal();
   if (!trainer.state().ranks.first()) return 0;
   if (!json && isatty(STDOUT_FILENO) == 1) {
-    std::cout << table_of(metrics) << std::flush;
+    print_table(metrics);
     return 0;
   }
   ordered_json line;
@@ -123,7 +109,7 @@ int eval_command(const Words& words) {
     if (names.empty()) names = trained;
     add_confusion(line, confusion.counts(), names);
   }
-  std::cout << text_of(line) << std::endl;
+  std::cout << json_line(line) << std::endl;
   return 0;
 }
 

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/output_file.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "inference/from_checkpoint.h"
@@ -37,26 +36,12 @@ void export_onnx(const TakenNetwork& taken, const ExportOptions& options) {
 }
 
 struct Format {
-  std::string ending;  ///< of the file's name; empty: a folder
+  std::string ending;  ///< file name extension; empty for a folder
   void (*write)(const TakenNetwork&, const ExportOptions&);
 };
 const std::map<std::string, Format> formats{{"onnx", {".onnx", export_onnx}},
                                             {"safetensors", {"", export_safetensors}},
                                             {"torchscript", {".pt", export_torchscript}}};
-
-std::vector<std::string> format_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, format] : formats) names.push_back(name);
-  return names;
-}
-
-const Format& find_format(const std::string& name) {
-  const auto found = formats.find(name);
-  if (found == formats.end())
-    throw UserError("--format: must be " + joined(format_names(), " or ") + ", not '" + name + "'" +
-                    suggestion(name, format_names()));
-  return found->second;
-}
 
 void check(const ExportOptions& options, const Format& format) {
   if (!options.names.empty() && options.format != "safetensors")
@@ -71,9 +56,7 @@ void check(const ExportOptions& options, const Format& format) {
           "others are not");
     return check_network_folder(output);
   }
-  if (output.extension() != format.ending)
-    throw UserError("--output: " + options.output + " must end in " + format.ending);
-  check_output_file(options.output, options.overwrite);
+  check_output_file(options.output, options.overwrite, format.ending);
 }
 
 }  // namespace
@@ -95,7 +78,7 @@ int export_command(const Words& words) {
          "Python's too;\ntorchscript: a file for torch.jit.load in Python and C++;\nonnx: a file "
          "for ONNX Runtime, OpenVINO and others")
       ->required()
-      ->check(choices({"safetensors", "torchscript", "onnx"}));
+      ->check(word_of({"safetensors", "torchscript", "onnx"}));
   app.add_option("--output", options.output, "the folder or file to write")->required();
   app.add_option(
       "--weights", options.weights,
@@ -105,12 +88,12 @@ int export_command(const Words& words) {
   app.add_option("--names", options.names,
                  "safetensors: a library that shall load the weights strictly: torchvision or "
                  "timm")
-      ->check(choices({"torchvision", "timm"}));
+      ->check(word_of({"torchvision", "timm"}));
   app.add_flag("--preprocessing", options.preprocessing,
                "onnx: takes uint8 images [N, H, W, C] in place of normalised ones");
   app.add_flag("--overwrite", options.overwrite, "torchscript, onnx: replaces an existing file");
   if (!parse(app, words)) return 0;
-  const auto& format = find_format(options.format);
+  const auto& format = formats.at(options.format);
   check(options, format);
   const auto taken = take_network(options.path, options.weights);
   format.write(taken, options);

@@ -1,6 +1,5 @@
 #include "cli/in_order.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -13,7 +12,7 @@ namespace {
 
 constexpr int64_t window_per_thread = 64;
 
-/// Results between the workers and the one who reports them.
+/// A bounded window of results between the workers and the reporting thread.
 class Window {
  public:
   Window(int64_t count, int threads)
@@ -71,7 +70,7 @@ class Window {
 
   Slot& slot(int64_t index) { return slots_[static_cast<size_t>(index) % slots_.size()]; }
 
-  /// The next index to work on; -1 when there is none.
+  /// The next index to process; -1 when there is none.
   int64_t take() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
@@ -93,7 +92,7 @@ class Window {
 void in_order(int64_t count, int threads, const std::function<SampleWorker()>& make_worker) {
   Window window(count, threads);
   std::vector<std::jthread> workers;
-  struct Stop {  // before the threads are joined, however the report ends
+  struct Stop {  // stops the workers before they are joined, also on an exception
     Window& window;
     ~Stop() { window.stop(); }
   } stop{window};

@@ -1,4 +1,4 @@
-// Work on many samples by several threads, its results in the samples' order.
+// Processes samples on several threads and reports the results in the samples' order.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,16 @@
 
 namespace composer {
 
-/// What is to be printed about a sample, once those before it were printed.
+/// Prints the result of a sample; called after the reports of all earlier samples.
 using SampleReport = std::function<void()>;
 
-/// One thread's work: called with ascending indices, none twice.
+/// The work of one thread: called with ascending indices, none twice.
 using SampleWorker = std::function<SampleReport(int64_t index)>;
 
-/// Calls make_worker once a thread, then its result for the indices 0 .. count-1, which the threads
-/// take in turn; and each SampleReport, in the order of the indices, on the calling thread. No more
-/// than a bounded number of results wait. The error of the lowest index that throws is thrown
-/// again, after all threads have ended and what lies before it was reported.
+/// Calls make_worker once on each thread. The workers share the indices 0 .. count-1; the calling
+/// thread runs each SampleReport in the order of the indices. The number of pending results is
+/// bounded. The error of the lowest failing index is rethrown after the earlier reports ran and all
+/// threads ended.
 void in_order(int64_t count, int threads, const std::function<SampleWorker()>& make_worker);
 
 }  // namespace composer

@@ -21,7 +21,7 @@ constexpr int64_t most_starts = 1 << 20;
 constexpr int most_status = 255;
 
 constexpr auto between_questions = std::chrono::milliseconds(400);
-/// More than that is time for which this process was stopped.
+/// A longer interval means that this process was suspended.
 constexpr double most_between_reads = 1;
 constexpr auto last_answer = std::chrono::seconds(1);
 
@@ -51,13 +51,13 @@ JobNews ask_for_news(JobStore& store) {
 }
 
 struct JobWatch::Heard {
-  std::mutex mutex;  ///< guards all below
+  std::mutex mutex;  ///< guards all members
   std::condition_variable changed;
   JobNews news;
   int64_t answers = 0;
-  std::exception_ptr problem;  ///< of the last question
-  bool stop = false;           ///< is wanted
-  bool ended = false;          ///< the thread has
+  std::exception_ptr problem;  ///< what `ask` threw last
+  bool stop = false;           ///< true once the thread shall end
+  bool ended = false;          ///< true once the thread has ended
 };
 
 JobWatch::JobWatch(JobStore store, std::function<JobNews(JobStore&)> ask, double silence_seconds)

@@ -1,4 +1,4 @@
-// What the launchers and ranks of a job tell each other, heard by a thread of its own.
+// Messages between the launchers and ranks of a job, and a thread that polls them.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,38 @@ namespace composer {
 
 struct JobNews {
   std::optional<std::filesystem::path> run_folder;
-  std::optional<int> status;  ///< that a launcher has left with, if its ranks did not end well
-  int64_t starts = 0;         ///< of all ranks, after the first
-  int64_t saved = 0;          ///< bytes by which saves of the first rank have advanced
+  std::optional<int> status;  ///< exit status of a launcher whose ranks failed
+  int64_t starts = 0;         ///< restarts of all ranks
+  int64_t saved = 0;          ///< bytes that the first rank has saved so far
 };
 
-/// What launchers tell each other; as of JobStore, RunError when its host is gone, ForeignValue
-/// where it has what none of them told. How often the ranks were started again:
+/// Messages between launchers. As with JobStore, RunError when its host is gone, ForeignValue for a
+/// value that no launcher wrote. The number of restarts of the ranks:
 void tell_starts(JobStore& store, int64_t starts);
 int64_t told_starts(JobStore& store);
-/// The status that the job ends with, in 1 to 255, once the ranks will not be started again.
+/// The exit status of the job, 1 to 255, once the ranks will not be restarted.
 void tell_status(JobStore& store, int status);
 std::optional<int> told_status(JobStore& store);
-/// Launchers but the first, one a machine, that have left.
+/// The number of launchers that have left, without the launcher of the first machine.
 void tell_left(JobStore& store);
 int64_t told_left(JobStore& store, int64_t machines);
 
-/// All of it, with what the ranks have told.
+/// All messages of launchers and ranks.
 JobNews ask_for_news(JobStore& store);
 
-/// Asks a store again and again. Who reads what was heard never waits, also where the store's host
-/// is gone without a word, so that an answer may never come.
+/// Polls a store on a thread of its own, so that news() never blocks, even when the store's host is
+/// gone and no answer comes.
 class JobWatch {
  public:
-  /// ask: called by the thread, which may outlive this where no answer comes. silence_seconds:
-  /// without an answer, then the host is gone.
+  /// ask: reads the store; called on the thread, which outlives this object while no answer comes.
+  /// silence_seconds: the host counts as gone after this many seconds without an answer.
   JobWatch(JobStore store, std::function<JobNews(JobStore&)> ask, double silence_seconds);
-  /// Waits for an answer that is due, but no longer than a second.
+  /// Waits at most a second for the pending answer.
   ~JobWatch();
   JobWatch(const JobWatch&) = delete;
   JobWatch& operator=(const JobWatch&) = delete;
 
-  /// What was heard last; to be called about every second. RunError when the host is gone, and what
+  /// The last answer. Call it about once a second. RunError when the host is gone; rethrows what
   /// `ask` threw.
   JobNews news();
 
@@ -56,7 +56,7 @@ class JobWatch {
   double silence_seconds_;
   double read_at_;       ///< seconds of the steady clock
   double silent_ = 0;    ///< seconds without an answer
-  int64_t answers_ = 0;  ///< by then
+  int64_t answers_ = 0;  ///< value of Heard::answers at read_at_
   std::thread thread_;
 };
 

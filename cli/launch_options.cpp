@@ -5,65 +5,58 @@
 #include <charconv>
 #include <functional>
 #include <limits>
-#include <map>
 
 #include "base/error.h"
+#include "cli/arguments.h"
 #include "composer/recipe/overrides.h"
 
 namespace composer {
 namespace {
 
-struct Option {
-  int64_t least, most;  ///< whole numbers; 0 and -1: it takes any word
-  std::function<void(Launch&, int64_t)> take;
-  std::function<void(Launch&, const std::string&)> take_word = nullptr;
-};
+/// Sets a member of Launch to the value `word` of `option`.
+using Take = std::function<void(Launch&, const std::string& option, const std::string& word)>;
 
 const std::map<std::string, Bind> binds{
     {"none", Bind::none}, {"cores", Bind::cores}, {"numa", Bind::numa}};
 
-Bind bind_of(const std::string& word) {
-  if (const auto found = binds.find(word); found != binds.end()) return found->second;
-  throw UserError("--bind: '" + word + "' is not none, cores or numa");
-}
-
-constexpr int64_t most_grace_seconds = 1'000'000, most_ranks = 4096;  // of a machine
+constexpr int64_t most_grace_seconds = 1'000'000, most_ranks = 4096;  // ranks of one machine
 constexpr int64_t any = std::numeric_limits<int64_t>::max();
 
-const std::map<std::string, Option>& launch_options() {
-  static const auto set_ranks = [](Launch& launch, int64_t n) { launch.ranks = n; };
-  static const std::map<std::string, Option> options{
-      {"-n", {1, most_ranks, set_ranks}},
-      {"--nproc", {1, most_ranks, set_ranks}},
-      {"--node_rank", {0, any, [](Launch& launch, int64_t n) { launch.node_rank = n; }}},
-      {"--world_size", {1, any, [](Launch& launch, int64_t n) { launch.world_size = n; }}},
+template <class Member>
+Take whole_number(int64_t least, int64_t most, Member Launch::*member) {
+  return [=](Launch& launch, const std::string& option, const std::string& word) {
+    int64_t value = 0;
+    const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (problem != std::errc{} || end != word.data() + word.size() || value < least || value > most)
+      throw UserError(option + ": '" + word + "' is not a whole number of at least " +
+                      std::to_string(least) +
+                      (most == any ? "" : ", at most " + std::to_string(most)));
+    launch.*member = value;
+  };
+}
+
+void take_bind(Launch& launch, const std::string& option, const std::string& word) {
+  check_word(option, word, names_in(binds));
+  launch.bind = binds.at(word);
+}
+
+const std::map<std::string, Take>& launch_options() {
+  static const std::map<std::string, Take> options{
+      {"-n", whole_number(1, most_ranks, &Launch::ranks)},
+      {"--nproc", whole_number(1, most_ranks, &Launch::ranks)},
+      {"--node_rank", whole_number(0, any, &Launch::node_rank)},
+      {"--world_size", whole_number(1, any, &Launch::world_size)},
       {"--master_addr",
-       {0, -1, nullptr, [](Launch& launch, const auto& word) { launch.master_addr = word; }}},
-      {"--master_port",
-       {1, 65535,
-        [](Launch& launch, int64_t n) { launch.master_port = static_cast<uint16_t>(n); }}},
-      {"--bind",
-       {0, -1, nullptr, [](Launch& launch, const auto& word) { launch.bind = bind_of(word); }}},
-      {"--max_restarts", {0, any, [](Launch& launch, int64_t n) { launch.max_restarts = n; }}},
-      {"--requeue_status",
-       {1, 255, [](Launch& launch, int64_t n) { launch.requeue_status = static_cast<int>(n); }}},
-      {"--grace_seconds",
-       {1, most_grace_seconds, [](Launch& launch, int64_t n) { launch.grace_seconds = n; }}}};
+       [](Launch& launch, const auto&, const auto& word) { launch.master_addr = word; }},
+      {"--master_port", whole_number(1, 65535, &Launch::master_port)},
+      {"--bind", take_bind},
+      {"--max_restarts", whole_number(0, any, &Launch::max_restarts)},
+      {"--requeue_status", whole_number(1, 255, &Launch::requeue_status)},
+      {"--grace_seconds", whole_number(1, most_grace_seconds, &Launch::grace_seconds)}};
   return options;
 }
 
-int64_t whole_number(const std::string& option, const std::string& text, int64_t least,
-                     int64_t most) {
-  int64_t value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    throw UserError(option + ": '" + text + "' is not a whole number of at least " +
-                    std::to_string(least) +
-                    (most == any ? "" : ", at most " + std::to_string(most)));
-  return value;
-}
-
-/// Makes -n8 and --nproc=8 in front the two words -n 8 and --nproc 8.
+/// Splits -n8 or --nproc=8 at the front into two words.
 void split_first(Words& words) {
   const std::string word = words[0];
   size_t name_end = word.find('='), value = name_end + 1;
@@ -75,7 +68,7 @@ void split_first(Words& words) {
   words.insert(words.begin() + 1, word.substr(value));
 }
 
-/// Machines of launch.ranks ranks each make up launch.world_size.
+/// UserError unless machines of launch.ranks ranks each make up launch.world_size.
 void check_machines(const Launch& launch, bool address_given) {
   if (launch.node_rank > 0 && launch.world_size <= launch.ranks)
     throw UserError("--node_rank: " + std::to_string(launch.node_rank) +
@@ -101,8 +94,8 @@ void check_machines(const Launch& launch, bool address_given) {
 const std::map<std::string, Words>& launch_option_words() {
   static const auto all = [] {
     std::map<std::string, Words> words;
-    for (const auto& [name, option] : launch_options()) words[name];
-    for (const auto& [word, bind] : binds) words["--bind"].push_back(word);
+    for (const auto& [name, take] : launch_options()) words[name];
+    words["--bind"] = names_in(binds);
     return words;
   }();
   return all;
@@ -117,11 +110,7 @@ Launch take_launch_options(Words& words) {
     const auto found = launch_options().find(name);
     if (found == launch_options().end()) break;
     if (words.size() < 2) throw UserError(name + ": needs a value");
-    const auto& option = found->second;
-    if (option.take_word)
-      option.take_word(launch, words[1]);
-    else
-      option.take(launch, whole_number(name, words[1], option.least, option.most));
+    found->second(launch, name, words[1]);
     given.push_back(name);
   }
   const auto has = [&](const char* name) { return std::ranges::count(given, name) > 0; };

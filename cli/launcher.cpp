@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <random>
@@ -17,7 +18,6 @@
 #include "base/process/supervisor.h"
 #include "cli/core_binding.h"
 #include "cli/job_watch.h"
-#include "cli/rank_failures.h"
 #include "cli/rank_logs.h"
 #include "nn/device/gpu_name.h"
 #include "nn/distributed/job_store.h"
@@ -27,26 +27,27 @@ namespace {
 
 constexpr uint16_t usual_port = 29500;
 
-/// Of a process whose input was refused.
+/// Exit status of a rank that refused its input.
 constexpr int user_error_status = 2;
 
-/// Between SIGTERM, Ctrl-C and SIGKILL, unless --grace_seconds says another time.
+/// Seconds between SIGTERM or Ctrl-C and SIGKILL, unless --grace_seconds is given.
 constexpr double usual_grace_seconds = 30;
-/// A save that has not advanced for so long, as while a store puts an object's parts together, has
-/// stopped.
+/// A save without progress for so many seconds counts as stopped. A store may take long to assemble
+/// the parts of an object.
 constexpr double save_silence_seconds = 30;
-/// The same where a rank has failed, after those that follow it had time to end by themselves.
+/// After the failure of a rank the others have settle_seconds to end by themselves, then
+/// failure_grace_seconds between SIGTERM and SIGKILL.
 constexpr double failure_grace_seconds = 3, settle_seconds = 1;
-/// For launchers of other machines to come, and to see how the job ended.
+/// Seconds to wait for the launchers of other machines: at the start, and before the store ends.
 constexpr double meeting_seconds = 300, leave_seconds = 10;
-/// A run that is refused is over by then, and its folder gone.
+/// A run that refuses its input has ended and removed its folder within so many seconds.
 constexpr double refusal_seconds = 10;
-/// The launcher that hosts the store is gone when it has not answered for so long.
+/// The launcher that hosts the store counts as gone after so many seconds without an answer.
 constexpr double silence_seconds = 30;
 constexpr auto wait_between_looks = std::chrono::milliseconds(50);
 
-/// Of a job on one machine a new one; on several, where launchers cannot tell each other, what the
-/// user gave all of them, if anything.
+/// The secret of the job: random on one machine; on several, where launchers cannot share one, the
+/// user's, which may be empty.
 std::string secret_of(const Launch& launch) {
   if (launch.machines() > 1) {
     const char* const given = std::getenv(job_secret_variable);
@@ -58,7 +59,13 @@ std::string secret_of(const Launch& launch) {
   return secret;
 }
 
-/// The ranks of this machine, from the first start to the last.
+std::string how_it_ended(int status) {
+  if (status <= 128) return "failed with status " + std::to_string(status);
+  return "was killed by signal " + std::to_string(status - 128) + " (" + ::strsignal(status - 128) +
+         ")";
+}
+
+/// The ranks of this machine over all starts.
 class Job {
  public:
   Job(const Launch& launch, const Command& program)
@@ -98,7 +105,7 @@ class Job {
                                  : JobStore::connect(point, meeting_seconds);
   }
 
-  /// It is gone, and the job with it, or somebody else sets values in it.
+  /// Handles an error of the store: it is gone, and the job with it, or holds a foreign value.
   void lose_store(const std::exception& error) {
     lost_store_ = true;
     if (dynamic_cast<const ForeignValue*>(&error) != nullptr) log::error(error.what());
@@ -111,7 +118,7 @@ class Job {
   bool several_machines() const { return launch_.machines() > 1; }
   bool on_terminal(size_t number) const { return launch_.node_rank == 0 && number == 0; }
 
-  /// Returns the status of what became of this start.
+  /// Runs all ranks once. Returns the exit status.
   int run_once() {
     SupervisorOptions options;
     options.grace_seconds = failure_grace_seconds;
@@ -163,7 +170,7 @@ class Job {
     return command;
   }
 
-  /// For what ranks and other launchers have told.
+  /// Acts on messages of ranks and other launchers.
   void look(Supervisor& supervisor, JobWatch& watch) {
     if (lost_store_) return;
     try {
@@ -186,8 +193,9 @@ class Job {
     supervisor.end(grace_seconds);
   }
 
-  /// To be asked once the run's folder is told of. The first rank has made it then: a machine that
-  /// does not see it has a disk of its own, unless it was taken away as the run is refused.
+  /// Whether this machine does not share the run folder's disk. Call it once the folder is known:
+  /// the first rank has created it then. A missing folder may also be that of a refused run, which
+  /// is removed within refusal_seconds.
   bool has_own_disk() {
     if (launch_.node_rank == 0) return false;
     if (!told_at_) told_at_ = steady_seconds();
@@ -204,25 +212,78 @@ class Job {
   }
 
   int outcome_of(const Supervisor& supervisor) const {
-    const RankFailures failures(supervisor, logs_, launch_.node_rank * launch_.ranks,
-                                launch_.ranks);
-    if (const auto first = failures.first_to_fail()) {
-      failures.show_failure(*first);
+    if (const auto first = first_to_fail(supervisor)) {
+      show_failure(*first, supervisor.status(*first));
       return supervisor.status(*first);
     }
     if (supervisor.status() == 0) return 0;
     if (asked_to_end_) {
-      failures.warn_of_killed();
+      for (const auto& name : killed(supervisor))
+        log::warn(name + " did not end when it was asked to, and was killed");
       return 128 + supervisor.asked_by();
     }
     if (!supervisor.failed().empty()) {
-      failures.show_lost();
+      show_lost(supervisor);
       return lost_ranks_status;
     }
     return ended_for_others_ ? 128 + SIGTERM : supervisor.status();
   }
 
-  /// After a failure that starting again may mend, here or on another machine.
+  /// The first rank that failed by itself; the job's first rank, whose output is on the terminal,
+  /// if it failed with the same status.
+  std::optional<size_t> first_to_fail(const Supervisor& ranks) const {
+    const auto& failed = ranks.failed();
+    const auto first = std::ranges::find_if(
+        failed, [&](size_t number) { return ranks.status(number) != lost_ranks_status; });
+    if (first == failed.end()) return {};
+    const bool first_rank_too = on_terminal(0) && std::ranges::count(failed, size_t{0}) > 0 &&
+                                ranks.status(0) == ranks.status(*first);
+    return first_rank_too ? 0 : *first;
+  }
+
+  void show_failure(size_t number, int status) const {
+    if (!on_terminal(number))
+      show_last_lines(number, how_it_ended(status));
+    else if (status > 128)
+      log::error(name_of(number) + " " + how_it_ended(status));
+  }
+
+  /// Shows how ranks were lost when none on this machine failed by itself.
+  void show_lost(const Supervisor& ranks) const {
+    for (const auto& name : killed(ranks))
+      log::error(name + " did not answer any more, and was killed");
+    const auto& failed = ranks.failed();
+    const auto first = std::ranges::find_if(
+        failed, [&](size_t number) { return !logs_.last_lines(number).empty(); });
+    show_last_lines(first == failed.end() ? failed.front() : *first, "lost the other ranks");
+  }
+
+  void show_last_lines(size_t number, const std::string& what) const {
+    const auto file = logs_.file(number);
+    const auto& lines = logs_.last_lines(number);
+    std::string text = name_of(number) + " " + what;
+    if (std::error_code none; !file.empty() && std::filesystem::exists(file, none))
+      text += "; its output is in " + file.string();
+    if (!lines.empty()) text += "; its last lines:";
+    for (const auto& line : lines) text += "\n  " + line;
+    log::error(text);
+  }
+
+  /// The names of the ranks that were killed.
+  Words killed(const Supervisor& ranks) const {
+    Words names;
+    for (size_t i = 0; i < static_cast<size_t>(launch_.ranks); ++i)
+      if (ranks.status(i) == 128 + SIGKILL) names.push_back(name_of(i));
+    return names;
+  }
+
+  std::string name_of(size_t number) const {
+    return "rank " +
+           std::to_string(launch_.node_rank * launch_.ranks + static_cast<int64_t>(number));
+  }
+
+  /// Whether to restart the ranks: after a failure, here or on another machine, that a restart may
+  /// repair.
   bool goes_on_after(int status) {
     const bool user_error = status == user_error_status,
                done = status == 0 || is_interruption(status);
@@ -240,9 +301,9 @@ class Job {
     }
   }
 
-  /// Of the first machine's launcher, which hosts the store, and whose ranks are done: until the
-  /// other launchers have left, or start again. Returns 0, or 128 + the signal that asked for the
-  /// end.
+  /// Called by the first machine's launcher, which hosts the store, when its ranks are done. Waits
+  /// until the other launchers have left or restart. Returns 0, or 128 + the signal that asked for
+  /// the end.
   int wait_for_others() {
     const Signals signals(ending_signals());
     try {
@@ -260,11 +321,11 @@ class Job {
     return 0;
   }
 
-  /// Tells the other launchers. The first machine's waits for them.
+  /// Ends the job with `status`, after telling the other launchers. Returns the exit status.
   int leave(int status) {
     try {
       if (several_machines() && !lost_store_) status = say_farewell(status);
-    } catch (const RunError& error) {  // nobody is left to be told
+    } catch (const RunError& error) {  // no launcher is left
       lose_store(error);
     }
     if (lost_store_ && ended_for_others_ && is_interruption(status) && !asked_to_end_) status = 1;
@@ -275,7 +336,8 @@ class Job {
     return status;
   }
 
-  /// Returns the job's status: that of another launcher where only that one's ranks failed.
+  /// Tells the other launchers the status; the first machine's launcher waits for them. Returns the
+  /// status of the job, which may be that of another launcher's ranks.
   int say_farewell(int status) {
     const auto told = told_status(store_);
     const bool for_others =
@@ -296,17 +358,17 @@ class Job {
 
   Launch launch_;
   const Command& program_;
-  const std::string secret_;  ///< of the job
+  const std::string secret_;  ///< secret of the job
   JobStore store_;
   RankLogs logs_;
-  std::vector<std::vector<int>> processors_;  ///< of each rank; empty: any
-  int64_t starts_ = 0;                        ///< after the first
-  std::optional<double> told_at_;             ///< seconds of the steady clock: of the run's folder
-  bool lost_store_ = false;                   ///< with the launcher that hosts it
-  bool asked_to_end_ = false;                 ///< by a signal
-  bool ended_for_others_ = false;             ///< what the ranks of this start were
-  int64_t saved_ = 0;                         ///< as JobNews has it
-  double saved_at_ = 0;                       ///< when that last changed, as told_at_
+  std::vector<std::vector<int>> processors_;  ///< processors of each rank; empty: unbound
+  int64_t starts_ = 0;                        ///< restarts so far
+  std::optional<double> told_at_;  ///< steady-clock time when the run folder became known
+  bool lost_store_ = false;        ///< true once the store is gone
+  bool asked_to_end_ = false;      ///< true after a signal that asks for the end
+  bool ended_for_others_ = false;  ///< true if this start was ended because of other ranks
+  int64_t saved_ = 0;              ///< the last JobNews::saved
+  double saved_at_ = 0;            ///< steady-clock time of the last change of saved_
 };
 
 }  // namespace

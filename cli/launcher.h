@@ -1,30 +1,29 @@
-// The launcher: starts the ranks of a trainer and sees them to their end.
+// The launcher: starts and supervises the ranks of a trainer.
 #pragma once
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "base/process/child.h"
-#include "cli/commands.h"
 #include "cli/launch_options.h"
 
 namespace composer {
 
-/// With it a rank tells the launcher that others ended or do not answer: what happened is for them
-/// to tell.
+/// The exit status of a rank that ended because other ranks ended or do not answer; the cause is in
+/// the output of the other ranks.
 constexpr int lost_ranks_status = 113;
 
-/// What a process is told of its place, as torchrun tells it: RANK, LOCAL_RANK, WORLD_SIZE,
-/// LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT. local_rank: on this machine.
+/// The environment variables of a rank, as torchrun sets them: RANK, LOCAL_RANK, WORLD_SIZE,
+/// LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT. local_rank: index of the rank on this
+/// machine.
 std::map<std::string, std::string> rank_environment(const Launch& launch, int64_t local_rank);
 
-/// Runs `program` in launch.ranks processes, each told its place, to the end of all, and again from
-/// its newest checkpoint where launch.max_restarts allows. Rank 0 writes where this process
-/// writes, the others into files of the run. The first that fails ends the others, and its last
-/// lines are shown. Ranks that are asked to end have launch.grace_seconds (30) before they are
-/// killed, and longer while the first rank tells that a save goes on (SaveReports). Returns 0, or
-/// the status of the one that failed first.
+/// Runs `program` in launch.ranks processes with rank_environment() until all have ended; restarts
+/// them from the newest checkpoint up to launch.max_restarts times. Rank 0 inherits the output of
+/// this process; the other ranks write log files in the run folder. The first rank that fails ends
+/// the others, and its last lines are shown. Ranks that are asked to end are killed after
+/// launch.grace_seconds (30), or later while the first rank reports a save in progress
+/// (SaveReports). Returns 0, or the status of the rank that failed first.
 int run_ranks(const Launch& launch, const Command& program);
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// The subcommand lr-range: which learning rates a recipe stands.
+// The subcommand lr-range: the learning-rate range test of a recipe.
 #include "analysis/lr_range.h"
 
 #include <unistd.h>
@@ -14,8 +14,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/page_file.h"
+#include "cli/output_file.h"
 #include "cli/study_command.h"
 #include "composer/run/assemble.h"
 #include "composer/run/automatic_values.h"
@@ -25,7 +24,7 @@
 namespace composer {
 namespace {
 
-/// Grows the learning rate as the test wants it.
+/// Increases the learning rate by the range test.
 class GrowingRate final : public Scheduler {
  public:
   GrowingRate(const LrRange& range, double lr) : range_(range), lr_(lr) {}
@@ -34,11 +33,11 @@ class GrowingRate final : public Scheduler {
   }
 
  private:
-  const LrRange range_;  // of no steps yet
+  const LrRange range_;  // a copy without recorded steps
   double lr_;
 };
 
-/// Takes each batch's loss, in order.
+/// Passes the loss of each batch to the range test.
 class LossReader final : public LogSink {
  public:
   explicit LossReader(LrRange& range) : range_(range) {}
@@ -55,7 +54,7 @@ class LossReader final : public LogSink {
   bool goes_on_ = true;
 };
 
-/// Ends the run with the test.
+/// Ends the run when the test is over.
 class StopsWith final : public Callback {
  public:
   explicit StopsWith(const LossReader& reader) : reader_(reader) {}
@@ -92,17 +91,15 @@ void check(const RangeOptions& options, const RankEnvironment& environment) {
   if (!wrong.empty()) throw UserError(wrong);
 }
 
-/// The recipe for a run of so many batches that leaves nothing and does nothing besides.
+/// The recipe for a run of `steps` batches that writes nothing and only trains.
 Recipe for_test(Recipe recipe, int64_t steps) {
   auto& options = recipe.options;
   options.max_duration = {static_cast<double>(steps), TimeUnit::batch};
   options.scale_schedule_ratio = 1;
-  options.run_dir.clear(), options.run_name.clear(), options.save_remote.clear();
-  options.save_best.clear();
-  options.autoresume = false;
+  leave_no_run(options);
   options.save_interval = options.eval_interval = {0, TimeUnit::epoch};
   options.log_interval = {1, TimeUnit::batch};
-  options.on_nan = "ignore";  // it ends the test
+  options.on_nan = "ignore";  // a NaN ends the test
   if (!options.load_path.empty()) options.load_weights_only = true;
   if (options.split.val == 0) recipe.val_dataset = nullptr;
   recipe.evaluators.clear();
@@ -136,29 +133,23 @@ int lr_range_command(const Words& words) {
       "suggests one from\nhow the loss falls. Leaves no run and no checkpoint.",
       "lr-range");
   RangeOptions options;
-  app.add_option(
-      "-f,--file", options.file,
-      "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
+  add_recipe(app, options.file, "the quickstart");
   app.add_option("--lr_min", options.lr_min, "first learning rate (default: 1e-6)");
   app.add_option("--lr_max", options.lr_max, "last learning rate (default: 10)");
   app.add_option("--steps", options.steps, "batches (default: 100)");
   app.add_option("--output", options.output, "a page with the curve, for instance lr.html");
   app.add_flag("--json", options.json, "one JSON object instead of the curve");
-  app.allow_extras();
-  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
   const auto context = read_run_context();
   check(options, context.environment);
   std::optional<PageFile> page;
   if (!options.output.empty()) page.emplace("--output", options.output);
-  const auto recipe = resolved_with_log(resolve(find_recipe(options.file), overrides_of(app),
-                                                registry(), {.options = option_names(app)}),
-                                        context);
+  const auto recipe = resolved_with_log(recipe_of(app, options.file), context);
   LrRange range(options.lr_min, options.lr_max, options.steps);
   run_test(for_test(recipe, options.steps), context, options, range);
   if (page) page->write(lr_range_page(range, name_of_recipe(options.file)));
   if (options.json)
-    std::cout << json_of(range).dump() << std::endl;
+    std::cout << json_line(json_of(range)) << std::endl;
   else
     std::cout << text_of(range, terminal_columns(), shows_colors(STDOUT_FILENO))
               << suggestion_text(range);

@@ -5,23 +5,31 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "algorithms/all.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/params/value.h"
+#include "base/process/interrupt.h"
+#include "base/process/signals.h"
 #include "base/rank_environment.h"
 #include "base/terminal.h"
 #include "base/version.h"
-#include "cli/commands.h"
-#include "cli/interruption.h"
+#include "cli/arguments.h"
+#include "cli/launch_options.h"
 #include "cli/launcher.h"
 #include "cli/run_report.h"
-#include "cli/start_program.h"
 #include "composer/recipe/registry.h"
 #include "composer/run/builtin.h"
 #include "composer/run/rank_threads.h"
@@ -31,6 +39,88 @@
 
 namespace composer {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// The program at `path`: as given, relative to the folder of this program, or by its file name in
+/// that folder. Empty if there is none.
+fs::path program_at(const fs::path& path) {
+  const auto here = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const auto& one : {path, here / path, here / path.filename()})
+    if (fs::is_regular_file(one) && access(one.c_str(), X_OK) == 0) return fs::absolute(one);
+  return {};
+}
+
+/// UserError if there is none, and for a name without a slash, which counts as a mistyped
+/// subcommand.
+fs::path find_program(const std::string& name) {
+  const auto program = program_at(name);
+  const bool is_path = name.find('/') != name.npos;
+  if (is_path && !program.empty()) return program;
+  const auto problem = "composer: '" + name + "' is no ";
+  if (is_path) throw UserError(problem + "program, neither here nor beside composer");
+  if (!program.empty())
+    throw UserError(problem + "subcommand; the program of that name is started as ./" + name);
+  auto known = names_in(command_table());
+  known.insert(known.begin(), {"--help", "--version"});
+  throw UserError(problem + "subcommand" + suggestion(name, known));
+}
+
+/// Whether the words of train or eval only ask for information: --plan, --dump, --help.
+bool only_looks(const Words& words) {
+  return std::ranges::any_of(words, [](const auto& word) {
+    return word == "--plan" || word == "--dump" || word == "--help" || word == "-h";
+  });
+}
+
+/// Sets the environment variables of the launch's first rank for this process.
+void take_first_place(const Launch& launch) {
+  for (const auto& [name, value] : rank_environment(launch, 0))
+    setenv(name.c_str(), value.c_str(), 1);
+}
+
+/// Runs the program words[0] as ranks, or in place of this process if it is a single rank.
+/// UserError as find_program().
+int start_program(const Launch& launch, const Words& words) {
+  const auto program = find_program(words[0]);
+  const bool asks_for_help = std::ranges::count(words, "--help") > 0;
+  if (launch.supervised() && !asks_for_help)
+    return run_ranks(launch, {program, {words.begin() + 1, words.end()}, {}, {}});
+  std::vector<char*> arguments;
+  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  take_first_place(launch);
+  execv(program.c_str(), arguments.data());
+  throw UserError(cannot_be_started(program, errno));
+}
+
+/// While this object lives, one of ending_signals() ends the process with the line "COMMAND:
+/// interrupted; nothing is reported" and the exit status 128 + signal. Work that takes over signals
+/// (base/process/interrupt.h) comes first, and throws Interrupted. Only one may live at a time.
+class EndsOnSignal {
+ public:
+  explicit EndsOnSignal(const std::string& command)
+      : handlers_(ending_signals(), handler_of(command)) {}
+
+  /// Writes the line. A handler of signals may call this.
+  static void tell() {
+    if (::write(STDERR_FILENO, line_, std::strlen(line_)) < 0) return;  // nobody reads it
+  }
+
+ private:
+  static void end(int signal) {
+    tell();
+    _exit(128 + signal);
+  }
+  /// Sets the line, which must be there before the handler is.
+  static auto handler_of(const std::string& command) -> void (*)(int) {
+    std::snprintf(line_, sizeof line_, "%s: interrupted; nothing is reported\n", command.c_str());
+    return end;
+  }
+
+  static inline char line_[128];
+  SignalHandlers handlers_;
+};
 
 constexpr const char* help =
     R"(composer trains convolutional networks by recipes of composable speed-up methods.
@@ -93,7 +183,7 @@ constexpr const char* help =
 `composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 129/130/138/143 interrupted.
 )";
 
-/// So that no file of ours becomes one of the standard streams where they were closed.
+/// Opens closed standard streams, so that no other file takes their descriptors.
 void open_standard_streams() {
   for (int file; (file = ::open("/dev/null", O_RDWR)) >= 0;)
     if (file > STDERR_FILENO) {
@@ -102,7 +192,7 @@ void open_standard_streams() {
     }
 }
 
-/// A command that leaves nothing behind.
+/// Runs a command that writes nothing to disk; a signal ends it with a message.
 int measure(const std::string& name, int (*command)(const Words&), const Words& words) {
   const EndsOnSignal guard(name);
   try {
@@ -113,7 +203,7 @@ int measure(const std::string& name, int (*command)(const Words&), const Words& 
   }
 }
 
-/// A command that prints text for people: lines of a terminal are broken between words.
+/// Runs a command that prints text; on a terminal its lines are wrapped.
 int show(int (*command)(const Words&), const Words& words) {
   if (isatty(STDOUT_FILENO) != 1 || std::ranges::find(words, "--json") != words.end())
     return command(words);
@@ -133,7 +223,7 @@ int show(int (*command)(const Words&), const Words& words) {
   }
 }
 
-/// Where find_package(composer) finds the installation that this program is of.
+/// The folder in which find_package(composer) finds the installation of this program.
 std::filesystem::path cmake_folder() {
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   for (const char* from : {"..", "../lib", "../lib64"}) {
@@ -185,7 +275,8 @@ int run(Words words) {
   return command->second(words);
 }
 
-/// Others have more to say; the launcher shows it, where this rank's words are in its log.
+/// Reports the error briefly, as the lost ranks tell the cause. Below a launcher the first rank's
+/// line goes to its log file only.
 int lost_ranks(const LostRankError& error) {
   const auto environment = read_rank_environment();
   if (environment.by_launcher && environment.rank == 0 && log::kept_in_file())
@@ -195,34 +286,21 @@ int lost_ranks(const LostRankError& error) {
   return environment.by_launcher ? lost_ranks_status : 1;
 }
 
+std::string with_dashes(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 }  // namespace
 
 const CommandTable& command_table() {
-  static const CommandTable commands{{"train", train_command},
-                                     {"eval", eval_command},
-                                     {"predict", predict_command},
-                                     {"list", list_command},
-                                     {"describe", describe_command},
-                                     {"schema", schema_command},
-                                     {"completion", completion_command},
-                                     {"reference", reference_command},
-                                     {"bench", bench_command},
-                                     {"check", check_command},
-                                     {"checkpoint", checkpoint_command},
-                                     {"export", export_command},
-                                     {"data", data_command},
-                                     {"model", model_command},
-                                     {"quantize", quantize_command},
-                                     {"request", request_command},
-                                     {"trace", trace_command},
-                                     {"report", report_command},
-                                     {"compare", compare_command},
-                                     {"ablate", ablate_command},
-                                     {"sweep", sweep_command},
-                                     {"lr-range", lr_range_command},
-                                     {"watch", watch_command},
-                                     {"doctor", doctor_command},
-                                     {"plan-scale", plan_scale_command}};
+  static const CommandTable commands = [] {
+    CommandTable table;
+#define X(name) table[with_dashes(#name)] = name##_command;
+    COMPOSER_COMMANDS(X)
+#undef X
+    return table;
+  }();
   return commands;
 }
 
@@ -239,7 +317,7 @@ void add_builtin_components() {
 
 int main(int argc, char** argv) {
   open_standard_streams();
-  std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead, and says where
+  std::signal(SIGXFSZ, SIG_IGN);  // a write then fails with an error
   try {
     install_cpu_allocator();
     add_builtin_components();

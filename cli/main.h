@@ -11,12 +11,12 @@
 namespace composer {
 
 /// Registers the built-in components, for programs that read or make recipes without main().
-/// Repeating it does nothing.
+/// Further calls do nothing.
 void add_builtin_components();
 
-/// Registers the built-in components, then does what the command line says. Without a subcommand it
-/// trains. Returns the exit status: 0 done, 1 the run failed, 2 the user's input is wrong, 128 +
-/// a signal interrupted and saved.
+/// Registers the built-in components, then runs the command line; without a subcommand it trains.
+/// Returns the exit status: 0 done, 1 the run failed, 2 the user's input is wrong, 128 + signal
+/// when a signal interrupted it.
 int main(int argc, char** argv);
 
 }  // namespace composer

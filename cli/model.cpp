@@ -1,4 +1,4 @@
-// The subcommand model: what a network consists of and what it costs.
+// The subcommand model: the layers of a network and their costs.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,6 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/cost_table.h"
 #include "composer/run/assemble.h"
 #include "composer/run/image_fit.h"
@@ -21,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A network and the images that it is looked at with.
+/// A network and the size of its input.
 struct ExaminedModel {
   std::string name;
   std::shared_ptr<Model> model;
@@ -29,7 +28,7 @@ struct ExaminedModel {
   int64_t batch_size = 1;
 };
 
-/// Those of elsewhere, and `composer list models`.
+/// The names of named_models() and of the registry.
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const auto& named : named_models()) names.push_back(named.name);
@@ -38,7 +37,7 @@ std::vector<std::string> known_names() {
   return names;
 }
 
-/// What that name stands for. UserError for one that is unknown.
+/// The network of that name. UserError for an unknown name.
 NamedModel find_named(const std::string& name) {
   const auto found = std::ranges::find(named_models(), name, &NamedModel::name);
   if (found != named_models().end()) return *found;
@@ -60,15 +59,14 @@ ExaminedModel of_name(const std::string& name) {
   return {name, component->build(), named.image, 1};
 }
 
-/// The network that the recipe trains, after surgery; its data and weights are not looked for.
+/// The network that the recipe trains, after surgery. Needs neither data nor weights.
 ExaminedModel of_recipe(const std::string& file, const Words& overrides) {
   auto recipe = resolve(find_recipe(file), overrides);
   recipe.options.device = "cpu";
   recipe.options.precision = "fp32";
   recipe.options.load_path.clear();
   recipe.options.load_ignore.clear();
-  recipe.options.save_best.clear();
-  recipe.options.autoresume = false;
+  leave_no_run(recipe.options);
   recipe.callbacks.clear();
   Trainer trainer(assemble_model(recipe));
   trainer.prepare();
@@ -144,14 +142,12 @@ int model_info_command(const Words& words) {
       "model info");
   std::string file;
   std::optional<int64_t> batch_size, resolution;
-  bool json = false;
-  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`");
+  add_recipe(app, file);
   app.add_option("--batch_size", batch_size, "images (default: 1, with -f its train_batch_size)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   app.add_option("--resolution", resolution, "pixels a side (default: the usual, with -f its own)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 14));
-  app.add_flag("--json", json, "one JSON object on standard output");
-  app.allow_extras();
+  const auto& json = add_json(app);
   app.footer("With -f any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
 
@@ -176,7 +172,7 @@ int model_info_command(const Words& words) {
   const auto layers = layers_of(graph, cost, subject.batch_size);
   input[0] = subject.batch_size;
   if (json)
-    std::cout << json_of(subject, input, cost, layers).dump() << '\n';
+    std::cout << json_line(json_of(subject, input, cost, layers)) << '\n';
   else
     print_network(subject, input, cost, layers);
   return 0;

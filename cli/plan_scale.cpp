@@ -1,29 +1,108 @@
-// The subcommand plan-scale: what a recipe comes to on many GPUs.
+// The subcommand plan-scale: predicts the training of a recipe on many GPUs.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "analysis/figure_text.h"
+#include "analysis/run.h"
+#include "analysis/time_parts.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/params/json.h"
 #include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/cost_table.h"
-#include "cli/measured_step.h"
-#include "cli/scale_table.h"
+#include "composer/recipe/recipe.h"
 #include "composer/run/automatic_values.h"
+#include "scale/plan.h"
 #include "scale/recipe_training.h"
 
 namespace composer {
 namespace {
 
-using nlohmann::ordered_json;
+using RecipeFigures = std::vector<std::pair<std::string, nlohmann::ordered_json>>;
 
-const Training::Part& most_batches(const Training& training) {
-  return *std::ranges::max_element(training.parts, {}, &Training::Part::batches);
+/// The value of the key; null if the recipe lacks it.
+template <class Value>
+const Value* value_of(const std::vector<std::pair<std::string, Value>>& recipe,
+                      const std::string& key) {
+  const auto found = std::ranges::find(recipe, key, &std::pair<std::string, Value>::first);
+  return found == recipe.end() ? nullptr : &found->second;
 }
+
+/// Whether the key, which is not one of the model's, influences the time of a step.
+bool sets_pace(const std::string& key) {
+  const bool size = key.ends_with("size") || key.ends_with("height") || key.ends_with("width");
+  return key == "precision" || key == "grad_accum" || key == "freeze" ||
+         key.starts_with("algorithms.") || (key.starts_with("train_dataset.") && size);
+}
+
+/// UserError when the run is of another network or kind of device; warns when another key that
+/// influences the time of a step differs.
+void check_same(const Run& run, const Recipe& recipe, const Gpu& gpu) {
+  const std::string from = "--from: " + run.folder.string();
+  if (run.summary->device.starts_with("cpu") != gpu.driver.empty())
+    throw UserError(from + " was trained on " + run.summary->device + ", not on --gpu " + gpu.name);
+  const auto then = flat_recipe(run.recipe_text), now = flat_recipe(dump(recipe));
+  std::vector<std::string> others;
+  const auto compare = [&](const RecipeFigures& some, const RecipeFigures& rest, bool both) {
+    for (const auto& [key, value] : some) {
+      const bool model = key.starts_with("model.") && key.find("initializ") == std::string::npos;
+      const auto* const other = value_of(rest, key);
+      if ((!model && !sets_pace(key)) || (other != nullptr && (!both || *other == value))) continue;
+      if (model) throw UserError(from + " is of another network: " + key + " differs");
+      others.push_back(key);
+    }
+  };
+  compare(now, then, true);
+  compare(then, now, false);
+  if (!others.empty())
+    log::warn(from + " was trained with other settings, whose step is taken all the same: " +
+              joined(others));
+}
+
+/// The step time of the run in `folder`, split as in its log; on a CPU without waits for the
+/// loader's threads. UserError when the run had several ranks or did not end, and as check_same().
+MeasuredStep measured_step(const std::string& folder, const Recipe& recipe, const Gpu& gpu) {
+  const auto run = read_run(folder);
+  const auto* const batch_size = value_of(run.recipe, "train_batch_size");
+  if (!run.summary || run.summary->samples_per_second <= 0 || !batch_size)
+    throw UserError("--from: " + folder +
+                    " has no summary.json with a rate; give a run that ended");
+  if (run.summary->world_size != 1)
+    throw UserError("--from: " + folder + " is of " + std::to_string(run.summary->world_size) +
+                    " ranks; give a run of one");
+  check_same(run, recipe, gpu);
+  MeasuredStep step;
+  step.images = std::stod(*batch_size);
+  step.source = "measured by the run " + run.name;
+  using Kind = TimePart::Kind;
+  const auto* const workers = value_of(run.recipe, "dataloader.num_workers");
+  const bool loads_itself = workers != nullptr && *workers == "0";
+  double waits = 0;
+  for (const auto& part : time_parts_of(run)) {
+    if (part.kind == Kind::forward) step.forward += part.seconds;
+    if (part.kind == Kind::backward) step.backward += part.seconds;
+    if (part.kind == Kind::optimizer || part.kind == Kind::algorithm) step.rest += part.seconds;
+    if (part.kind == Kind::waiting) (loads_itself ? step.loading : waits) += part.seconds;
+  }
+  if (!run.summary->device.starts_with("cpu") && step.forward + step.backward + step.rest > 0) {
+    // The log has times of the host, which runs ahead of the device.
+    step.forward = (step.forward + step.backward + step.rest) / 3;
+    step.backward = 2 * step.forward, step.rest = step.loading = waits = 0;
+  }
+  if (step.forward <= 0 || step.backward <= 0)
+    throw UserError("--from: " + folder + " has not logged what its steps took");
+  const double work = step.forward + step.backward + step.rest + step.loading;
+  const double scale = step.images / run.summary->samples_per_second / (work + waits);
+  step.forward *= scale, step.backward *= scale, step.rest *= scale, step.loading *= scale;
+  return step;
+}
+
+using nlohmann::ordered_json;
 
 /// "88 x 88", "88 x 88 to 176 x 176".
 std::string sizes_text(const Training& training) {
@@ -44,7 +123,7 @@ std::string names_of(const std::vector<T>& known) {
   return joined(names);
 }
 
-/// Where a GPU needs more memory than it has.
+/// Warns when a plan needs more memory than the GPU has.
 void warn_of_memory(const ScalePlan& plan, const Gpu& gpu) {
   const double bytes = plan.memory.total();
   if (gpu.memory_bytes <= 0 || bytes <= gpu.memory_bytes) return;
@@ -53,7 +132,7 @@ void warn_of_memory(const ScalePlan& plan, const Gpu& gpu) {
             " has; give a larger --grad_accum, or more GPUs");
 }
 
-/// The words of the command line.
+/// The options of the command line.
 struct Given {
   std::string file, gpu, network, kernels = "pytorch", from;
   std::vector<int64_t> gpus;
@@ -63,7 +142,7 @@ struct Given {
   bool json = false;
 };
 
-/// Where ranks divide nothing although the recipe says so, as a run does.
+/// Warns, as a run does, when the recipe's parallelism has no effect.
 void warn_of_division(const Given& given, const TrainerOptions& options, const Training& training) {
   const bool alone = std::ranges::all_of(given.gpus, [](int64_t n) { return n == 1; });
   const std::string idle = options.parallelism == "ddp"           ? ""
@@ -74,8 +153,8 @@ void warn_of_division(const Given& given, const TrainerOptions& options, const T
   if (!idle.empty()) log::warn("parallelism: " + options.parallelism + " has no effect: " + idle);
 }
 
-/// recipe_training() of the recipe with so many images a step for each of the GPUs, or of those
-/// that share them.
+/// recipe_training() with a batch of batch_per_gpu images for each GPU, or for each group of
+/// spatial_ranks GPUs.
 RecipeTraining training_of(Recipe recipe, const RunContext& context, at::Device device,
                            int64_t batch_per_gpu, int64_t gpus) {
   recipe.options.train_batch_size =
@@ -90,7 +169,7 @@ RecipeTraining training_of(Recipe recipe, const RunContext& context, at::Device 
   }
 }
 
-/// The recipe's run on each number of GPUs.
+/// The training of the recipe on each number of GPUs.
 std::vector<RecipeTraining> subjects_of(const Recipe& recipe, const RunContext& context,
                                         const Gpu& gpu, const Given& given) {
   std::optional<MeasuredStep> measured;
@@ -116,12 +195,6 @@ std::vector<RecipeTraining> subjects_of(const Recipe& recipe, const RunContext& 
     }
   }
   return subjects;
-}
-
-/// UserError for options that say the same thing twice.
-void check_apart(const CLI::App& app, const std::string& one, const std::string& other) {
-  if (app.count(one) > 0 && app.count(other) > 0)
-    throw UserError(one + ", " + other + ": both say how fast steps are; give one");
 }
 
 /// Warns of an option that was given and changes nothing.
@@ -157,8 +230,7 @@ int plan_scale_command(const Words& words) {
   Given given;
   Assumptions assumptions;
   assumptions.simulated_steps = 20;
-  app.add_option("-f,--file", given.file, "recipe: a path, or a name from `composer list recipes`")
-      ->required();
+  add_recipe(app, given.file)->required();
   app.add_option("--gpus", given.gpus, "numbers of GPUs: 8,64,1024")
       ->delimiter(',')
       ->required()
@@ -175,7 +247,7 @@ int plan_scale_command(const Words& words) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   app.add_option("--kernels", given.kernels,
                  "whose rate: pytorch, or mlperf, the fastest published (default: pytorch)")
-      ->check(choices({"pytorch", "mlperf"}));
+      ->check(word_of({"pytorch", "mlperf"}));
   app.add_option("--mfu", assumptions.mfu,
                  "share of the published peak that steps reach, as the callback mfu logs it")
       ->check(positive())
@@ -215,14 +287,11 @@ int plan_scale_command(const Words& words) {
   app.add_option("--link_us", given.link_us, "microseconds of a message there")
       ->check(not_negative());
   app.add_flag("--json", given.json, "one JSON object on standard output");
-  app.allow_extras();
-  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
 
   auto gpu = find_gpu("--gpu", lower_case(given.gpu));
   if (given.link_gb_s) gpu.inside.bytes_per_s = *given.link_gb_s * 1e9;
   if (given.link_us) gpu.inside.latency = *given.link_us * 1e-6;
-  check_word("--kernels", given.kernels, {"pytorch", "mlperf"});
   assumptions.kernels = given.kernels == "mlperf" ? Kernels::mlperf : Kernels::pytorch;
   assumptions.write_bytes_per_s = given.write_gb_s * 1e9;
   const bool several =
@@ -232,14 +301,13 @@ int plan_scale_command(const Words& words) {
                     std::to_string(gpu.per_machine) + " " + gpu.name +
                     "; there are: " + names_of(known_networks()));
   const auto& network = find_network("--network", given.network.empty() ? "400g" : given.network);
-  check_apart(app, "--mfu", "--from");
-  check_apart(app, "--kernels", "--from");
-  check_apart(app, "--kernels", "--mfu");
+  for (const auto& [one, other] :
+       {std::pair{"--mfu", "--from"}, {"--kernels", "--from"}, {"--kernels", "--mfu"}})
+    if (app.count(one) > 0 && app.count(other) > 0)
+      throw UserError(std::string(one) + ", " + other + ": both say how fast steps are; give one");
 
   const auto context = read_run_context();
-  const auto resolved = resolve_automatic(resolve(find_recipe(given.file), overrides_of(app),
-                                                  registry(), {.options = option_names(app)}),
-                                          context, Purpose::plan);
+  const auto resolved = resolve_automatic(recipe_of(app, given.file), context, Purpose::plan);
   const Recipe& recipe = resolved.recipe;
   for (const auto& choice : resolved.choices) log::info("auto: " + choice);
   assumptions.overlap = !gpu.driver.empty();
@@ -263,7 +331,7 @@ int plan_scale_command(const Words& words) {
                 " steps of so many would take minutes; give fewer --simulated_steps");
   }
 
-  const auto& work = most_batches(training).work;
+  const auto& work = std::ranges::max_element(training.parts, {}, &Training::Part::batches)->work;
   if (given.json) {
     ordered_json json{{"recipe", given.file},
                       {"model", subject.model},
@@ -285,7 +353,7 @@ int plan_scale_command(const Words& words) {
     if (!subject.note.empty()) json["note"] = subject.note.substr(1);
     for (size_t i = 0; i < plans.size(); ++i)
       json["plans"].push_back(json_of(plans[i], subjects[i].training));
-    std::cout << json.dump() << '\n';
+    std::cout << json_line(json) << '\n';
     return 0;
   }
   std::cout << subject.model << ", " << short_number(static_cast<double>(subject.parameters))

@@ -1,20 +1,24 @@
-// The subcommand predict: by a checkpoint and the trainer, or by an export and the runtime.
+// The subcommand predict: with a checkpoint and the trainer, or with an export and the runtime.
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number_text.h"
+#include "base/params/value.h"
 #include "base/remote/fetched.h"
 #include "base/remote/remote_path.h"
 #include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/declarations.h"
-#include "cli/prediction_lines.h"
 #include "cli/sources.h"
 #include "cli/use_options.h"
 #include "composer/run/assemble.h"
@@ -26,36 +30,160 @@
 #include "data/samples/list_file.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
-#include "nn/distributed/rendezvous.h"
+#include "nn/network/objective.h"
 
 namespace composer {
 namespace {
 
-/// The images that --source means; a .beton file stays one.
-std::vector<std::string> files_of(const std::filesystem::path& source) {
-  std::error_code error;
-  const bool remote = is_remote(source.string());
-  if (remote && (is_beton(source) || has_image_name(RemotePath(source.string()).name())))
-    return {source.string()};
-  if (!remote && !std::filesystem::exists(source, error))
-    throw UserError("--source: " + source.string() + " does not exist" +
-                    slash_hint(source.string()));
-  if (!remote && !std::filesystem::is_directory(source, error)) return {source.string()};
+using nlohmann::ordered_json;
+
+std::vector<double> numbers(const at::Tensor& row) {
+  const auto values = row.to(at::kDouble).contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
+/// Prints one line with a JSON object for each image.
+class PredictionLines {
+ public:
+  struct Options {
+    int64_t top_k = 5;
+    bool logits = false;
+    const Objective* objective = &classification();
+  };
+  /// The labels that a list gives to the files.
+  struct Labels {
+    std::string list{};                ///< path of the list; empty without one
+    std::vector<std::string> texts{};  ///< label of each file, or empty
+    std::vector<int64_t> lines{};      ///< line of each file in the list
+  };
+
+  /// files: the images, or one .beton file. weights: the path of the network. UserError for labels
+  /// that are neither class names nor class indices.
+  PredictionLines(std::vector<std::string> files, std::vector<std::string> class_names,
+                  std::string weights, Options options, Labels labels)
+      : files_(std::move(files)),
+        class_names_(std::move(class_names)),
+        weights_(std::move(weights)),
+        options_(options),
+        labels_(std::move(labels)),
+        rows_(files_.size() == 1 && is_beton(files_[0])) {
+    if (!options_.objective->takes_values()) find_classes();
+  }
+
+  /// Prints the lines of a batch: the likeliest classes, or the value of each output. logits: [N,
+  /// classes]; samples: int64 [N], indices of the files, or of samples in the .beton file. RunError
+  /// for logits that are not finite.
+  void print(const at::Tensor& logits, const at::Tensor& samples) {
+    for (int64_t i = 0; i < logits.size(0); ++i) {
+      const auto sample = samples.const_data_ptr<int64_t>()[i];
+      const auto file = shown_path(files_.at(rows_ ? 0 : static_cast<size_t>(sample)));
+      const auto name = rows_ ? file + ", sample " + std::to_string(sample) : file;
+      if (!logits[i].isfinite().all().item<bool>())
+        throw RunError(name + ": the network's answer is not finite: the weights of " + weights_ +
+                       " are not, or they overflow on this image");
+      ordered_json line;
+      if (rows_)
+        line["index"] = sample;
+      else
+        line["source"] = name;
+      if (options_.objective->takes_values())
+        add_values(line, logits[i]);
+      else
+        add_classes(line, logits[i]);
+      if (const auto place = static_cast<size_t>(sample);
+          place < classes_.size() && classes_[place] >= 0) {
+        const bool right = logits[i].argmax().item<int64_t>() == classes_[place];
+        line["label"] = labels_.texts[place];
+        line["correct"] = right;
+        ++labelled_, right_ += right ? 1 : 0;
+      }
+      if (options_.logits) line["logits"] = numbers(logits[i]);
+      std::cout << json_line(line) << '\n';
+    }
+  }
+  /// Call this at the end. Logs the accuracy over the images with a label.
+  void finish() const {
+    std::cout.flush();
+    if (labelled_ > 0)
+      log::info("accuracy: " +
+                number_text(static_cast<double>(right_) / static_cast<double>(labelled_), 4) +
+                ", " + std::to_string(right_) + " of " + quantity(labelled_, "image"));
+  }
+
+ private:
+  /// Labels count as names if any of them is a class name, otherwise as indices.
+  void find_classes() {
+    const auto places = places_of(labels_.texts, class_names_);
+    const bool names = std::ranges::any_of(places, [](int32_t place) { return place >= 0; });
+    const auto most =
+        class_names_.empty() ? std::numeric_limits<int64_t>::max() : std::ssize(class_names_);
+    for (size_t i = 0; i < labels_.texts.size(); ++i) {
+      const auto& text = labels_.texts[i];
+      int64_t label = -1;
+      if (names) {
+        label = places[i];
+      } else {
+        const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), label);
+        if (wrong != std::errc{} || end != text.data() + text.size() || label >= most) label = -1;
+      }
+      if (label < 0 && !text.empty())
+        throw UserError(
+            labels_.list + ":" + std::to_string(labels_.lines.at(i)) + ": '" + text +
+            "' is none of the classes of " + weights_ +
+            (class_names_.empty() ? ", which are numbers" : ": " + first_few(class_names_)) +
+            did_you_mean(text, class_names_));
+      classes_.push_back(label);
+    }
+  }
+
+  /// logits: [classes].
+  void add_classes(ordered_json& line, const at::Tensor& logits) const {
+    const int64_t shown = std::min(options_.top_k, logits.size(0));
+    const auto [values, classes] = at::softmax(logits, 0).topk(shown, 0);
+    auto indices = ordered_json::array(), names = ordered_json::array();
+    for (const double c : numbers(classes)) {
+      indices.push_back(static_cast<int64_t>(c));
+      names.push_back(class_name(class_names_, static_cast<int64_t>(c)));
+    }
+    line["classes"] = std::move(indices);
+    if (!class_names_.empty()) line["class_names"] = std::move(names);
+    line["probabilities"] = numbers(values);
+  }
+
+  /// outputs: [K].
+  void add_values(ordered_json& line, const at::Tensor& outputs) const {
+    line["values"] = numbers(options_.objective->answers(outputs));
+    if (!class_names_.empty()) line["value_names"] = class_names_;
+  }
+
+  std::vector<std::string> files_, class_names_;
+  std::string weights_;
+  Options options_;
+  Labels labels_;
+  std::vector<int64_t> classes_;  ///< class of each file, -1 without a label
+  int64_t labelled_ = 0, right_ = 0;
+  bool rows_;  ///< true if the images are samples of one .beton file
+};
+
+/// The image files at --source, or one .beton file.
+std::vector<std::string> files_of(const std::string& source) {
+  if (is_remote(source) && is_beton(source)) return {source};
   auto files = [&] {
     try {
-      return remote ? remote_files_below(source.string()) : files_below(source);
+      return image_files(source);
     } catch (const UserError& error) {
       throw UserError("--source: " + std::string(error.what()));
     }
   }();
-  std::set<std::string> endings;  // of the others
+  if (files.size() == 1 && files[0] == source) return files;
+  std::set<std::string> endings;  // extensions of the files that are no images
   const auto others = std::erase_if(files, [&](const std::string& file) {
     const auto name = file_name_of(file);
     if (has_image_name(name)) return false;
     endings.insert(name.has_extension() ? name.extension().string() : "no ending");
     return true;
   });
-  if (files.empty()) throw UserError("--source: no image files in " + shown_path(source.string()));
+  if (files.empty()) throw UserError("--source: no image files in " + shown_path(source));
   if (others > 0)
     log::warn("--source: left out what is no image that can be read by its name: " +
               std::to_string(others) + (others == 1 ? " file (" : " files (") +
@@ -68,7 +196,7 @@ struct Images {
   PredictionLines::Labels labels{};
 };
 
-/// Those of a list have labels, if it has.
+/// The images at --source; those of a list may have labels.
 Images images_of(const std::string& source) {
   if (!is_list_file(source)) return {files_of(source)};
   if (is_remote(source))
@@ -82,7 +210,7 @@ Images images_of(const std::string& source) {
   return images;
 }
 
-/// What both ways have on the command line.
+/// The options of both kinds of predict.
 struct PredictOptions {
   std::string source;
   PredictionLines::Options lines;
@@ -98,24 +226,18 @@ struct PredictOptions {
   }
 };
 
-/// Bad images have no others in their place.
+/// Treats replace as skip, with a warning.
 OnBadSample without_replacement(OnBadSample on_bad_sample) {
   if (on_bad_sample != OnBadSample::replace) return on_bad_sample;
   log::warn("dataloader.on_bad_sample: replace: bad images are left out, as with skip");
   return OnBadSample::skip;
 }
 
-void check_alone(const RankEnvironment& environment) {
-  if (const auto ranks = environment.size; ranks > 1)
-    throw UserError("predict: works in one process, not in " + std::to_string(ranks) +
-                    " ranks; start it without -n");
-}
-
 constexpr const char* about =
     "Classifies images: one JSON object a line with source (or index), classes and\nprobabilities; "
     "of a list with labels also label and correct, and the accuracy in the log.";
 
-/// Of a checkpoint, or a file of weights, by the trainer.
+/// Predicts with a checkpoint or a file of weights, by the trainer.
 int predict_by_recipe(const Words& words) {
   CLI::App app(about, "predict");
   UseOptions use;
@@ -128,7 +250,7 @@ int predict_by_recipe(const Words& words) {
   if (!parse(app, words)) return 0;
 
   const auto context = read_run_context();
-  check_alone(context.environment);
+  check_alone("predict", context.environment);
   if (use.file.empty() && use.load_path.empty())
     throw UserError(
         "predict: which network? give --load_path a checkpoint folder, .safetensors or .pth file, "
@@ -166,7 +288,7 @@ int predict_by_recipe(const Words& words) {
   return 0;
 }
 
-/// Of an export, by the runtime.
+/// Predicts with an export, by the runtime.
 int predict_by_model(const Words& words) {
   CLI::App app(about, "predict");
   PredictOptions predict;
@@ -188,7 +310,7 @@ int predict_by_model(const Words& words) {
       ->check(word_of({"error", "skip"}));
   if (!parse(app, words)) return 0;
 
-  check_alone(read_rank_environment());
+  check_alone("predict", read_rank_environment());
   auto [files, labels] = images_of(predict.source);
   const auto network = read_network(fetched(model));
   options.on_bad_sample = on_bad_sample_words.at(on_bad_sample);
@@ -215,7 +337,7 @@ bool names_option(const Words& words, const std::string& option) {
   });
 }
 
-/// An export beside a recipe, whose key --model is.
+/// UserError when --model, here a key of the recipe, names an export.
 void check_one_network(const Words& words) {
   for (size_t i = 0; i + 1 < words.size(); ++i)
     if (std::error_code error;

@@ -12,6 +12,7 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/sources.h"
+#include "cli/wrapped_source.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
@@ -27,40 +28,14 @@ namespace fs = std::filesystem;
 constexpr int64_t kBatch = 64;
 
 /// Another source's samples with the channels that a network takes.
-class ChannelSource final : public Source {
+class ChannelSource final : public WrappedSource {
  public:
   ChannelSource(std::shared_ptr<Source> source, int64_t channels)
-      : source_(std::move(source)), channels_(channels) {}
+      : WrappedSource(std::move(source)), channels_(channels) {}
 
-  int64_t size() const override { return source_->size(); }
   int64_t channels() const override { return channels_; }
-  int64_t label(int64_t index) const override { return source_->label(index); }
-  int64_t num_values() const override { return source_->num_values(); }
-  std::vector<std::string> value_names() const override { return source_->value_names(); }
-  void read_values(int64_t index, std::span<float> values) const override {
-    source_->read_values(index, values);
-  }
-  std::string name(int64_t index) const override { return source_->name(index); }
-  StoredImage open(int64_t index, ReadScratch& scratch) const override {
-    return source_->open(index, scratch);
-  }
-  bool has_image_files() const override { return source_->has_image_files(); }
-  Arrival arrival() const override { return source_->arrival(); }
-  FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
-                  const RoomFor& room_for) const override {
-    return source_->fetch(index, bytes, room_for);
-  }
-  std::optional<Extent> extent(int64_t index, bool whole_page) const override {
-    return source_->extent(index, whole_page);
-  }
-  void bring(const Extent& extent) const override { source_->bring(extent); }
-  bool is_remote() const override { return source_->is_remote(); }
-  std::shared_ptr<void> follow(Forecast forecast) const override {
-    return source_->follow(std::move(forecast));
-  }
 
  private:
-  std::shared_ptr<Source> source_;
   int64_t channels_;
 };
 
@@ -71,9 +46,9 @@ std::shared_ptr<Source> source_at(const ImageRequest& request,
              : open_source(request.path, request.is_train, request.on_bad_sample, class_names);
 }
 
-/// Class folders in two parts have the one that is wanted.
+/// UserError when class folders have the other part, but not the requested one.
 void check_part(const ImageRequest& request) {
-  if (is_remote(request.path)) return;  // told when it is opened
+  if (is_remote(request.path)) return;  // reported when it is opened
   const auto has = [&](const char* part) {
     std::error_code error;
     return fs::is_directory(fs::path(request.path) / part, error);
@@ -86,8 +61,8 @@ void check_part(const ImageRequest& request) {
                     " to take those");
 }
 
-/// `count` of the numbers below `size`, as --rows takes them. Any first part of them is spread
-/// evenly: steps of the golden section (Weyl 1916) visit each once.
+/// `count` row numbers below `size`, in the format of --rows. Any first part of them is spread
+/// evenly: steps of the golden section (Weyl 1916) visit each number once.
 std::string spread_rows(int64_t count, int64_t size) {
   auto step = std::max<int64_t>(1, std::llround(0.618034 * static_cast<double>(count)));
   while (std::gcd(step, count) != 1) ++step;
@@ -97,7 +72,7 @@ std::string spread_rows(int64_t count, int64_t size) {
   return rows;
 }
 
-/// Class folders stand for classes that the network was trained on.
+/// UserError when class folders have other names than the classes of the network.
 void check_names(const std::string& path, const TrainedNetwork& network) {
   const auto folders = folder_classes(path);
   if (network.class_names.empty() || are_among(folders, network.class_names)) return;
@@ -130,7 +105,7 @@ PreparedImages open_images(const ImageRequest& request, const TrainedNetwork& ne
           .unnamed_classes = beton != nullptr || shards};
 }
 
-/// Without the recipe's key for what the option names.
+/// The problem without the recipe key datadir, in place of which the option stands.
 std::string in_words_of_options(const std::string& problem) {
   const std::string key = "datadir: ";
   return problem.starts_with(key) ? problem.substr(key.size()) : problem;

@@ -1,4 +1,4 @@
-// Images that a command line names for a trained network, prepared for it as for an evaluation.
+// Images of the command line, prepared for a trained network as in an evaluation.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,20 @@
 namespace composer {
 
 struct ImageRequest {
-  std::string option;     ///< that names the path; UserErrors begin with it
-  std::string path;       ///< what open_source() takes, or a folder with MNIST's files
-  bool is_train = false;  ///< of data in two parts, the one
-  OnBadSample on_bad_sample = OnBadSample::error;  ///< or skip
-  /// No more samples than these, spread evenly over the set, the first of them too.
+  std::string option;     ///< the option that named the path; UserErrors begin with it
+  std::string path;       ///< a path that open_source() accepts, or a folder with MNIST's files
+  bool is_train = false;  ///< whether to read the training part of a set with two parts
+  OnBadSample on_bad_sample = OnBadSample::error;  ///< error or skip
+  /// The largest number of samples. They, and any first part of them, are spread evenly over the
+  /// set.
   std::optional<int64_t> most{};
 };
 
 struct PreparedImages {
   std::unique_ptr<Loader> loader;
   int64_t samples;
-  bool labelled;         ///< else all labels are 0
-  bool unnamed_classes;  ///< labels are numbers whose classes a .beton file or shards do not name
+  bool labelled;         ///< false: all labels are 0
+  bool unnamed_classes;  ///< true for a .beton file or shards: labels without class names
 };
 
 PreparedImages open_prepared(const ImageRequest& request, const TrainedNetwork& network);

@@ -1,39 +1,16 @@
 #include "cli/quantization_report.h"
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/json_number.h"
 #include "base/number_text.h"
-#include "base/text.h"
+#include "cli/table.h"
 #include "inference/quantization/points.h"
 
 namespace composer {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-using TableRow = std::array<std::string, 4>;
-
-std::vector<std::string> aligned(const std::vector<TableRow>& rows) {
-  TableRow blank;
-  for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i)
-      blank[i].resize(std::max(blank[i].size(), row[i].size()), ' ');
-  std::vector<std::string> lines;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const auto fill = blank[i].substr(row[i].size());
-      const bool number = i == 2;
-      line += (i > 0 ? "  " : "") + (number ? fill + row[i] : row[i] + fill);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    lines.push_back(line);
-  }
-  return lines;
-}
 
 Json metrics_json(const QuantizationReport::Metrics& metrics) {
   Json json = Json::object();
@@ -87,19 +64,19 @@ Json to_json(const QuantizationReport& report) {
 }
 
 std::vector<std::string> table_of(const QuantizationReport& report) {
-  std::vector<TableRow> rows{{"layer", "computes in", "SQNR dB", ""}};
+  std::vector<Words> rows{{"layer", "computes in", "SQNR dB", ""}};
   for (const auto& layer : report.layers)
     rows.push_back({layer.layer.empty() ? layer.operation : layer.layer,
                     layer.error ? "int8" : "float32",
                     layer.error ? number_text(*layer.error, 1) : "", layer.why_float});
   rows.push_back({"logits", "", number_text(report.logits_error, 1), ""});
-  auto lines = aligned(rows);
+  auto lines = aligned(rows, "<<><");
   if (report.before.empty()) return lines;
   rows = {{"", "float32", "int8", ""}};
   for (size_t i = 0; i < report.before.size(); ++i)
     rows.push_back({report.before[i].first, number_text(report.before[i].second, 4),
                     number_text(report.after[i].second, 4), ""});
-  for (auto& line : aligned(rows)) lines.push_back(std::move(line));
+  for (auto& line : aligned(rows, "<<><")) lines.push_back(std::move(line));
   return lines;
 }
 

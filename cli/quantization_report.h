@@ -1,4 +1,4 @@
-// What quantization did to a network, for people and programs.
+// Reports what quantization did to a network, as a table and as JSON.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ struct QuantizationReport {
   using Metrics = std::vector<std::pair<std::string, double>>;
   struct Layer {
     std::string layer, operation;  ///< layer_name(), "conv2d"
-    std::optional<double> error;   ///< of its output, signal to noise in dB; none: float32
-    std::string why_float{};       ///< else empty
+    std::optional<double> error;   ///< SQNR of the output in dB; empty: float32
+    std::string why_float{};       ///< why the layer stays in float32; empty for a quantized layer
   };
 
   std::string calibration;  ///< the data
@@ -26,11 +26,12 @@ struct QuantizationReport {
   bool bias_correction = false;
   std::vector<Layer> layers;
   double logits_error = 0;    ///< dB
-  std::string evaluation{};   ///< the data; empty: none
-  Metrics before{}, after{};  ///< in float32, with codes
+  std::string evaluation{};   ///< data of the evaluation; empty without one
+  Metrics before{}, after{};  ///< metrics of the float32 network and of the quantized one
 };
 
-/// errors: by the output of an operation (Calibration::errors). kept: layers with the reason.
+/// errors: by the output value of each operation (Calibration::errors). kept: the layers that stay
+/// in float32, each with the reason.
 std::vector<QuantizationReport::Layer> layers_of(const TrainedNetwork& network,
                                                  const std::map<size_t, double>& errors,
                                                  const std::map<std::string, std::string>& kept);

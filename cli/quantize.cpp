@@ -1,4 +1,4 @@
-// The subcommand quantize: a checkpoint's network with codes of 8 bits for its numbers.
+// The subcommand quantize: quantizes the network of a checkpoint to 8 bits.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -16,7 +16,6 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "cli/commands.h"
 #include "cli/prepared_images.h"
 #include "cli/quantization_report.h"
 #include "composer/checkpoint/checkpoint.h"
@@ -37,7 +36,7 @@ namespace {
 struct QuantizeOptions {
   std::string path, calibration, output, evaluate, weights;
   int64_t samples = 512;
-  int64_t activation_bits = 0;  ///< 0: what this processor computes
+  int64_t activation_bits = 0;  ///< 0: the number of bits that this processor supports
   std::vector<std::string> keep;
   std::optional<double> max_drop;
   bool bias_correction = false;
@@ -63,14 +62,14 @@ double accuracy_of(const Metrics& metrics) {
   return std::ranges::find(metrics, "Accuracy", &Metrics::value_type::first)->second;
 }
 
-/// What computes a network's logits of images.
+/// Computes the logits of a batch.
 using Runner = std::function<at::Tensor(const RawBatch&)>;
 
 at::Tensor normalised(const RawBatch& batch, const TrainedNetwork& network) {
   return normalize(batch.images, network.preparation.normalization, at::MemoryFormat::Contiguous);
 }
 
-/// The runtime, but for codes whose products overflow on this processor.
+/// The runtime, or a simulation for activations whose products overflow on this processor.
 Runner runner_of(const TrainedNetwork& network) {
   if (!network.quantization.empty() &&
       network.quantization.activation_bits > activation_bits_here())
@@ -95,7 +94,7 @@ std::vector<at::Tensor> calibration_images(const QuantizeOptions& options,
   return images;
 }
 
-/// Metrics of networks on one set of labelled images.
+/// Evaluates networks on one set of labelled images.
 class Judge {
  public:
   Judge(ImageRequest request, const TrainedNetwork& network)
@@ -127,8 +126,8 @@ class Judge {
     return metrics.compute();
   }
 
-  /// Where it is worse than chance, which so many samples tell, and the data do not name their
-  /// classes. metrics: of the network before it is quantized.
+  /// Warns when the accuracy is worse than chance over enough samples and the data do not name
+  /// their classes. metrics: those of the float32 network.
   void warn_of_other_classes(const Metrics& metrics, const TrainedNetwork& network) const {
     constexpr int64_t kLeastSamples = 100;
     const double accuracy = accuracy_of(metrics);
@@ -164,16 +163,13 @@ void check_keep(const std::vector<std::string>& keep, const Graph& graph) {
 void check(const QuantizeOptions& options) {
   if (options.max_drop && options.evaluate.empty())
     throw UserError("--max_drop: needs --evaluate: it is about the accuracy there");
-  const auto missing = [](const std::string& path) {
-    return !is_remote(path) && !std::filesystem::exists(path);
-  };
-  if (missing(options.calibration))
-    throw UserError("--calibration: there is no " + options.calibration);
-  if (!options.evaluate.empty() && missing(options.evaluate))
-    throw UserError("--evaluate: there is no " + options.evaluate);
+  for (const auto& [option, path] :
+       {std::pair{"--calibration", options.calibration}, {"--evaluate", options.evaluate}})
+    if (!path.empty() && !is_remote(path) && !std::filesystem::exists(path))
+      throw UserError(std::string(option) + ": there is no " + path);
 }
 
-/// Layers that stay in float32, with the reason.
+/// The layers that stay in float32, each with the reason.
 using Kept = std::map<std::string, std::string>;
 
 std::set<std::string> names_of(const Kept& kept) {
@@ -190,8 +186,8 @@ void keep_ends(const Calibration& calibration, Kept& kept) {
   }
 }
 
-/// Adds to `kept` the fewest layers found with which the accuracy is within max_drop of `before`.
-/// Returns what the network then has. RunError where no layers are enough.
+/// Adds to `kept` as few layers as possible, so that the accuracy is within max_drop of `before`.
+/// Returns the metrics of that network. RunError if all layers in float32 are not enough.
 Metrics keep_for_accuracy(const Calibration& calibration, Judge& judge, double max_drop,
                           const Metrics& before, Kept& kept) {
   const auto by_hand = names_of(kept);
@@ -200,7 +196,7 @@ Metrics keep_for_accuracy(const Calibration& calibration, Judge& judge, double m
     layers.insert(by_hand.begin(), by_hand.end());
     auto metrics = judge.of(calibration.network(layers));
     const double drop = accuracy_of(before) - accuracy_of(metrics);
-    const bool good = drop <= max_drop + 1e-9;  // of accuracies that are counts over a count
+    const bool good = drop <= max_drop + 1e-9;  // tolerance for the rounding of accuracies
     log::info("--max_drop: with " + std::to_string(layers.size()) +
               (layers.size() == 1 ? " layer" : " layers") + " in float32 the accuracy is " +
               number_text(accuracy_of(metrics), 4) + ", " + number_text(drop, 4) + " less" +
@@ -229,7 +225,7 @@ void put_metrics(const Metrics& metrics, TrainedNetwork& network) {
   for (const auto& [name, value] : metrics) network.metrics["metrics/eval/" + name] = value;
 }
 
-/// Says how the time of the coded network compares with that of the plain one on this processor.
+/// Logs the speed of the quantized network relative to the float32 network on this processor.
 void compare_speed(const TrainedNetwork& plain, const TrainedNetwork& coded,
                    const at::Tensor& images) {
   const Runtime floats(plain), codes(coded);
@@ -238,7 +234,7 @@ void compare_speed(const TrainedNetwork& plain, const TrainedNetwork& coded,
     runtime.logits(images);
     return steady_seconds() - begin;
   };
-  seconds(floats), seconds(codes);  // warms up
+  seconds(floats), seconds(codes);  // warm-up
   std::vector<double> ratios;
   for (int round = 0; round < 5; ++round) {
     const double before = seconds(floats);

@@ -32,7 +32,7 @@ void RankLogs::take(size_t number, std::string_view line) {
 }
 
 void RankLogs::open(const fs::path& run, bool make) {
-  std::error_code problem;  // of making it: then no file in it can be opened, which is told
+  std::error_code problem;  // ignored: write() reports files that cannot be opened
   if (opened() || (!make && !fs::is_directory(run, problem))) return;
   folder_ = (run / "logs").lexically_normal();
   if (make)

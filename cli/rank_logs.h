@@ -1,4 +1,4 @@
-// What the ranks of a machine print, kept for who looks for it.
+// The output of the ranks of a machine, kept in log files.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace composer {
 
-/// Each rank's lines are in <run>/logs/rank3.log from when the run's folder is known; until then
-/// the last MiB of them waits. Where a file cannot be written, a warning says so once.
+/// Writes each rank's lines to <run>/logs/rank3.log once the run folder is known; until then keeps
+/// the last MiB of them. Warns once when a file cannot be written.
 class RankLogs {
  public:
   RankLogs(int64_t first_rank, int64_t ranks);
 
-  /// number: of the rank on this machine.
+  /// number: index of the rank on this machine.
   void take(size_t number, std::string_view line);
-  /// The run's folder. Later ones than the first are not looked at. make: it is made where it is
-  /// not there; else nothing happens then.
+  /// Sets the run folder; only the first call counts. make: whether to create a missing folder;
+  /// otherwise a call with a missing folder does nothing.
   void open(const std::filesystem::path& run, bool make);
   bool opened() const { return !folder_.empty(); }
 
   /// The newest lines since start_again(), the oldest first.
   const std::deque<std::string>& last_lines(size_t number) const { return ranks_[number].last; }
-  /// Empty before the folder is known.
+  /// The log file of a rank; empty before the run folder is known.
   std::filesystem::path file(size_t number) const;
-  /// Writes what still waits, as no folder came, to standard error, each line behind its rank.
+  /// Writes the lines that are still kept in memory to standard error, each after its rank.
   void show_waiting();
-  /// New processes take the ranks' places.
+  /// Starts a new list of last lines, for restarted ranks.
   void start_again();
 
  private:

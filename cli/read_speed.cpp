@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr int64_t most_bytes = 256 << 20;
 constexpr double most_seconds = 5;
 
-/// The files of a data set: those to be read, and how much all of them are.
+/// The files of a data set that are to be read, and the total size of all its files.
 class Sample {
  public:
   explicit Sample(const fs::path& data) {
@@ -48,7 +48,7 @@ class Sample {
 
   void add_folder(const fs::path& folder) {
     std::error_code problem;
-    if (!known_.insert(fs::canonical(folder, problem)).second) return;  // a link back
+    if (!known_.insert(fs::canonical(folder, problem)).second) return;  // a link to a known folder
     for (fs::directory_iterator entry(folder, problem);
          !problem && entry != fs::directory_iterator() && steady_seconds() < end_;
          entry.increment(problem)) {
@@ -76,7 +76,7 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  /// What is not yet written cannot be forgotten.
+  /// Drops the file from the page cache. Dirty pages are written first, as they cannot be dropped.
   void forget() const {
     ::fdatasync(file_);
     ::posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED);
@@ -88,7 +88,7 @@ class OpenFile {
            (about.f_type == TMPFS_MAGIC || about.f_type == RAMFS_MAGIC);
   }
 
-  /// Returns the bytes, at most so many.
+  /// Reads up to about `most` bytes. Returns the number of bytes.
   int64_t read(int64_t most, std::vector<char>& block) const {
     int64_t all = 0;
     while (all < most) {
@@ -109,7 +109,8 @@ class OpenFile {
   int file_;
 };
 
-/// Calls act(file) for each, and drops those that cannot be read, which `speed` then tells.
+/// Calls act(file) for each file. Removes the files that cannot be read, and counts them in
+/// `speed`.
 template <class Act>
 void each_readable(std::vector<fs::path>& files, ReadSpeed& speed, const Act& act) {
   std::erase_if(files, [&](const fs::path& path) {
@@ -123,7 +124,7 @@ void each_readable(std::vector<fs::path>& files, ReadSpeed& speed, const Act& ac
   });
 }
 
-/// Returns bytes a second.
+/// Reads the files. Returns bytes per second.
 double time_reading(std::vector<fs::path>& files, ReadSpeed& speed) {
   std::vector<char> block(1 << 20);
   speed.bytes = 0;

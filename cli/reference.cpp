@@ -1,24 +1,94 @@
-// The subcommand reference: pages on everything that is declared.
+// The subcommands list, describe, reference and schema: what recipes and command lines can name.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/compatibility_lines.h"
 #include "cli/declarations.h"
+#include "cli/table.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/options.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
+#include "composer/recipe/schema.h"
 
 namespace composer {
 namespace {
+
+/// The algorithms that exclude this one or that it excludes, and the keys that it needs, each with
+/// the reason.
+std::vector<Words> compatibility_lines(const std::string& name) {
+  const auto& algorithms = registry().algorithms;
+  std::vector<Words> lines;
+  const auto own = algorithms.make(name)->compatibility();
+  for (const auto& [other, reason] : own.excludes) lines.push_back({"not with " + other, reason});
+  for (const auto& other : algorithms.names())
+    for (const auto& [excluded, reason] : algorithms.make(other)->compatibility().excludes)
+      if (excluded == name) lines.push_back({"not with " + other, reason});
+  for (const auto& [key, values, reason] : own.needs)
+    lines.push_back({"needs " + key + ": " + joined(values, " or "), reason});
+  return lines;
+}
+
+void print(const std::vector<Words>& rows, const char* indent = "") {
+  if (rows.empty()) return;
+  for (const auto& line : aligned(rows, "<")) std::cout << indent << line << '\n';
+}
+
+std::vector<Words> lines_of(const CatalogBase& catalog) {
+  std::vector<Words> lines;
+  for (const auto& name : catalog.names()) lines.push_back({name, catalog.doc(name)});
+  return lines;
+}
+
+std::vector<Words> recipe_lines() {
+  std::vector<Words> lines;
+  for (const auto& recipe : list_recipes()) lines.push_back({recipe.name, recipe.doc});
+  return lines;
+}
+
+const CatalogBase* catalog_of(const std::string& kind) {
+  for (const auto* catalog : registry().catalogs())
+    if (kind == catalog->kind() || kind == catalog->plural()) return catalog;
+  return nullptr;
+}
+
+/// The kinds of components. word: CatalogBase::kind or plural.
+std::vector<std::string> kinds(const std::string& (CatalogBase::*word)() const) {
+  std::vector<std::string> words;
+  for (const auto* catalog : registry().catalogs()) words.push_back((catalog->*word)());
+  return words;
+}
+
+/// UserError for a name without its kind, or a kind without a name.
+void check_kind_and_name(const Words& words) {
+  if (words.size() != 1 || words[0].starts_with('-')) return;
+  const auto& word = words[0];
+  if (const auto* catalog = catalog_of(word))
+    throw UserError("composer describe: which " + catalog->kind() + "? `composer list " +
+                    catalog->plural() + "` names them");
+  std::string commands;
+  Words names;
+  for (const auto* catalog : registry().catalogs()) {
+    const auto here = catalog->names();
+    names.insert(names.end(), here.begin(), here.end());
+    if (catalog->contains(word))
+      commands.append(commands.empty() ? "; did you mean " : " or ")
+          .append("composer describe " + catalog->kind() + " " + word);
+  }
+  const bool recipe =
+      std::ranges::any_of(list_recipes(), [&](const auto& one) { return one.name == word; });
+  throw UserError("composer describe: needs a kind and a name" +
+                  (!commands.empty() ? commands + "?"
+                   : recipe ? "; '" + word + "' is a recipe: composer train -f " + word + " --dump"
+                            : did_you_mean(word, names)));
+}
 
 constexpr const char* written_by =
     "Written by `composer reference`; a test holds it to the program.\n\n";
@@ -29,7 +99,7 @@ std::string replaced_all(std::string text, const std::string& from, const std::s
   return text;
 }
 
-/// Text within a cell of a Markdown table: one line, and no mark of one.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   for (const char* mark : {"|", "*", "<"})
@@ -37,7 +107,7 @@ std::string cell(std::string text) {
   return text;
 }
 
-/// As code; empty stays empty.
+/// The text as Markdown code; empty stays empty.
 std::string code(const std::string& text) {
   return text.empty() ? "" : "`" + replaced_all(text, "|", "\\|") + "`";
 }
@@ -66,7 +136,7 @@ std::string component_section(const CatalogBase& catalog, const std::string& nam
   if (catalog.kind() != "algorithm") return section;
   const auto lines = compatibility_lines(name);
   if (!lines.empty()) section += '\n';
-  for (const auto& [what, why] : lines) section += "- " + cell(what) + ": " + cell(why) + "\n";
+  for (const auto& line : lines) section += "- " + cell(line[0]) + ": " + cell(line[1]) + "\n";
   return section;
 }
 
@@ -165,6 +235,55 @@ std::map<std::string, std::string> pages() {
 
 }  // namespace
 
+int list_command(const Words& words) {
+  CLI::App app("Lists what recipes can name, one a line, its name first.", "list");
+  std::string kind;
+  auto known = kinds(&CatalogBase::plural);
+  known.emplace_back("recipes");
+  app.add_option("kind", kind, "of component, or recipes")->check(word_of(known));
+  if (!parse(app, words)) return 0;
+
+  if (kind == "recipes") {
+    print(recipe_lines());
+  } else if (const auto* catalog = catalog_of(kind)) {
+    print(lines_of(*catalog));
+  } else {
+    for (const auto* each : registry().catalogs()) {
+      std::cout << each->plural() << ":\n";
+      print(lines_of(*each));
+      std::cout << '\n';
+    }
+    std::cout << "recipes:\n";
+    print(recipe_lines());
+  }
+  return 0;
+}
+
+int describe_command(const Words& words) {
+  CLI::App app("Describes a component and its hyperparameters.", "describe");
+  std::string kind, name;
+  const auto known = kinds(&CatalogBase::kind);
+  app.add_option("kind", kind, "of component")->required()->check(word_of(known));
+  app.add_option("name", name, "as `composer list` shows it")->required();
+  check_kind_and_name(words);
+  if (!parse(app, words)) return 0;
+
+  const auto* catalog = catalog_of(kind);
+  if (!catalog->contains(name))
+    throw UserError("composer describe: unknown " + catalog->kind() + " '" + name + "'" +
+                    suggestion(name, catalog->names()));
+  std::cout << name << ": " << catalog->doc(name) << '\n';
+  const auto component = catalog->find(name);
+  const auto help = help_text(component->fields());
+  std::cout << (help.empty() ? "It has no hyperparameters.\n" : "hyperparameters:\n" + help);
+  if (catalog == &registry().algorithms) {
+    const auto lines = compatibility_lines(name);
+    if (!lines.empty()) std::cout << "in a recipe:\n";
+    print(lines, "  ");
+  }
+  return 0;
+}
+
 int reference_command(const Words& words) {
   CLI::App app(
       "Writes pages on everything that recipes and command lines can name, from the "
@@ -183,6 +302,16 @@ int reference_command(const Words& words) {
       throw UserError("--output: " + path.string() + " cannot be written");
   }
   log::info("the reference is in " + folder);
+  return 0;
+}
+
+int schema_command(const Words& words) {
+  CLI::App app(
+      "Prints a JSON Schema (draft 2020-12) of recipes, by which editors complete and check "
+      "them:\n  composer schema > recipe.schema.json",
+      "schema");
+  if (!parse(app, words)) return 0;
+  std::cout << recipe_schema().dump(2) << '\n';
   return 0;
 }
 

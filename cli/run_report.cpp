@@ -1,37 +1,39 @@
+// The subcommands report and compare, and the logger report.
 #include "cli/run_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "analysis/comparison.h"
 #include "analysis/report.h"
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/files/mailbox.h"
 #include "base/log.h"
-#include "cli/page_file.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/arguments.h"
+#include "cli/output_file.h"
+#include "cli/run_folder.h"
 
 namespace composer {
 
 namespace {
 
-/// UserError for a folder that is no run's but has runs in it.
+/// UserError for a folder that holds runs and is not itself the folder of a run.
 void check_is_no_folder_of_runs(const std::filesystem::path& folder) {
-  namespace fs = std::filesystem;
-  if (!fs::is_directory(folder) || fs::exists(folder / "metrics.jsonl")) return;
-  std::error_code problem;
-  int64_t runs = 0;
-  for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end;
-       entry.increment(problem)) {
-    std::error_code none;
-    runs += fs::exists(entry->path() / "metrics.jsonl", none) ? 1 : 0;
-  }
-  if (runs > 0)
+  if (std::filesystem::exists(folder / "metrics.jsonl")) return;
+  if (const auto runs = std::ssize(runs_in(folder)); runs > 0)
     throw UserError(folder.string() + ": is no run's folder, but has those of " +
-                    std::to_string(runs) + (runs == 1 ? " run" : " runs") +
-                    " in it; name them: " + (folder / "*").string());
+                    quantity(runs, "run") + " in it; name them: " + (folder / "*").string());
 }
 
-/// Nothing where it has no log that can be read, and others are shown: a warning says so.
+/// The run in the folder. A run without a readable log is an error if it is the only one; otherwise
+/// it is left out with a warning.
 std::optional<Run> read_one(const std::string& folder, bool alone) {
   check_is_no_folder_of_runs(folder);
   try {
@@ -43,14 +45,16 @@ std::optional<Run> read_one(const std::string& folder, bool alone) {
   }
 }
 
-}  // namespace
-
+/// The runs in the folders, with distinct names and whether each is going on. Warns of folders that
+/// are given twice and of damaged parts, and leaves them out. UserError for a folder of no run, or
+/// when no folder is given.
 std::vector<Run> read_runs(const std::vector<std::string>& folders) {
   if (folders.empty())
     throw UserError("name runs: their folders, <run_dir>/<run_name>; runs/* is all in runs");
   std::vector<Run> runs;
   for (const auto& folder : folders) {
-    // Asked first: a run that ends while its log is read has no summary yet, and was not killed.
+    // Checked before the log is read: a run that ends meanwhile would look killed, as its summary
+    // is not there yet.
     const bool going_on = owner_of(folder).has_value();
     auto found = read_one(folder, folders.size() == 1);
     if (!found) continue;
@@ -68,16 +72,47 @@ std::vector<Run> read_runs(const std::vector<std::string>& folders) {
   return runs;
 }
 
-void write_report(const std::vector<std::string>& folders, const std::filesystem::path& file) {
-  const PageFile page("--output", file);
-  page.write(report_page(read_runs(folders)));
-}
+}  // namespace
 
 void ReportLogger::run_end(const RunEnd&) {
   if (folder_.empty()) return;
   auto runs = read_runs({folder_.string()});
-  runs.front().going_on = false;  // its folder is still its process's
+  runs.front().going_on = false;  // this process still holds the folder
   write_whole(folder_ / "report.html", report_page(runs));
+}
+
+int report_command(const Words& words) {
+  CLI::App app(
+      "Writes a page that shows runs, finished or going on: one HTML file that needs nothing "
+      "beside itself.",
+      "report");
+  Words folders;
+  std::string output = "report.html";
+  app.add_option("runs", folders, "folders of runs: <run_dir>/<run_name> (runs/*: all)");
+  app.add_option("--output", output, "the page's file (default: report.html)");
+  if (!parse(app, words)) return 0;
+  const PageFile page("--output", output);
+  page.write(report_page(read_runs(folders)));
+  return 0;
+}
+
+int compare_command(const Words& words) {
+  CLI::App app(
+      "Shows what runs came to, and what their recipes differ in. Of each loss and metric the "
+      "last and the\nbest value; * marks the best of the runs.",
+      "compare");
+  Words folders;
+  app.add_option("runs", folders, "folders of runs: <run_dir>/<run_name> (runs/*: all)");
+  const auto& json = add_json(app, "one JSON object instead of the table");
+  if (!parse(app, words)) return 0;
+  const auto comparison = compared(read_runs(folders));
+  constexpr int64_t uncut = 100'000;
+  const int64_t columns = isatty(STDOUT_FILENO) == 1 ? terminal_columns() : uncut;
+  if (json)
+    std::cout << json_line(json_of(comparison)) << std::endl;
+  else
+    std::cout << text_of(comparison, columns);
+  return 0;
 }
 
 }  // namespace composer

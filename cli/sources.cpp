@@ -2,7 +2,6 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/files/system_files.h"
@@ -24,11 +23,11 @@
 
 namespace composer {
 
-namespace fs = std::filesystem;
-
 namespace {
 
-/// Whether following this link to a folder would lead in circles.
+namespace fs = std::filesystem;
+
+/// Whether the link leads to a folder that contains it.
 bool leads_back(const fs::path& link) {
   std::error_code error;
   const auto target = fs::canonical(link, error);
@@ -37,7 +36,7 @@ bool leads_back(const fs::path& link) {
                       target.end();
 }
 
-/// takes_hidden: of a hidden file or folder.
+/// takes_hidden: whether to include a hidden file or folder.
 template <class Predicate>
 std::vector<std::string> walk(const fs::path& folder, const Predicate& takes_hidden) {
   std::vector<std::string> files;
@@ -59,6 +58,64 @@ std::vector<std::string> walk(const fs::path& folder, const Predicate& takes_hid
   if (files.empty()) throw UserError(folder.string() + ": has no files");
   std::sort(files.begin(), files.end());
   return files;
+}
+
+fs::path part_at(const fs::path& folder, bool is_train) {
+  const fs::path part = folder / (is_train ? "train" : "val");
+  std::error_code error;
+  return fs::is_directory(part, error) ? part : folder;
+}
+
+/// Whether the remote path names a file rather than a folder.
+bool is_file(const RemotePath& path) {
+  return is_manifest(path) || is_beton(address_of(path)) || has_image_name(path.name());
+}
+
+/// Whether an s3:// folder has tar files. Folders of web servers cannot be listed: false.
+bool has_remote_tars(const std::string& path, bool is_train) {
+  const RemotePath remote(path);
+  if (remote.scheme() != RemotePath::Scheme::s3 || is_file(remote)) return false;
+  const RemotePath folder = RemotePath(remote_part(path, is_train, "")) / "";
+  const auto names = open_store(folder)->list_folder(folder.key());
+  return std::ranges::any_of(names, [](const auto& name) {
+    return name.ends_with(".tar") && name[name.rfind('/') + 1] != '.';
+  });
+}
+
+/// UserError when the folder has MosaicML's shards but no index.json.
+void refuse_lone_shards(const fs::path& folder) {
+  for (const char* ending : {".mds", ".mds.zstd", ".mds.zst", ".mds.gz", ".mds.br"})
+    if (const auto files = shards_in(folder, ending); !files.names.empty())
+      throw UserError(folder.string() + ": has MDS shards such as " + files.names[0] +
+                      " and no index.json, which says what they hold; it is written with them");
+}
+
+/// open_shards() without checks of the columns.
+OpenedSet shards_at(const std::string& path, bool is_train, const ShardColumns& columns) {
+  const auto open = [&](auto params) {
+    params.label = columns.label, params.ffcv.targets = columns.targets;
+    return params.open("");
+  };
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  if (!folder && is_list_file(is_remote(path) ? path.substr(0, path.find('?')) : path)) {
+    ImageListParams list;
+    list.file = path, list.path = columns.image, list.images_dir = columns.images_dir;
+    return open(list);
+  }
+  if (!folder && names_tar_files(path)) {
+    WebDatasetParams shards;
+    shards.shards = path, shards.image = columns.image;
+    return open(shards);
+  }
+  if (!folder && !is_remote(path)) return {};
+  if (const auto mds = mds_at(path, is_train, columns)) return mds->open("");
+  const bool has_tars = folder ? !shards_in(part_at(path, is_train), ".tar").names.empty()
+                               : has_remote_tars(path, is_train);
+  if (!has_tars) return {};
+  WebDatasetParams tar;
+  tar.datadir = path, tar.is_train = is_train, tar.image = columns.image;
+  return open(tar);
 }
 
 }  // namespace
@@ -84,7 +141,7 @@ std::vector<std::string> files_of_training(const fs::path& folder) {
   std::error_code unknown;
   const bool parts =
       fs::is_directory(folder / "train", unknown) || fs::is_directory(folder / "val", unknown);
-  const int classes = parts ? 1 : 0;  // the depth of their folders
+  const int classes = parts ? 1 : 0;  // depth of the class folders
   return walk(folder, [&](const auto& at, fs::file_type type) {
     return at.depth() > classes &&
            (type == fs::file_type::directory || is_meant_as_image(at->path()));
@@ -124,44 +181,6 @@ std::shared_ptr<Source> open_folder_files_at(const std::string& path) {
   return open_remote_images(open_store(remote), *CacheFolder::get(), list_files(remote));
 }
 
-namespace {
-
-fs::path part_at(const fs::path& folder, bool is_train) {
-  const fs::path part = folder / (is_train ? "train" : "val");
-  std::error_code error;
-  return fs::is_directory(part, error) ? part : folder;
-}
-
-/// Rather than a folder.
-bool is_file(const RemotePath& path) {
-  return is_manifest(path) || is_beton(address_of(path)) || has_image_name(path.name());
-}
-
-/// Whether a folder of s3:// has tar files; others are not listed.
-bool has_remote_tars(const std::string& path, bool is_train) {
-  const RemotePath remote(path);
-  if (remote.scheme() != RemotePath::Scheme::s3 || is_file(remote)) return false;
-  const RemotePath folder = RemotePath(remote_part(path, is_train, "")) / "";
-  const auto names = open_store(folder)->list_folder(folder.key());
-  return std::ranges::any_of(names, [](const auto& name) {
-    return name.ends_with(".tar") && name[name.rfind('/') + 1] != '.';
-  });
-}
-
-}  // namespace
-
-namespace {
-
-/// UserError where the folder has MosaicML's shards, of which index.json is missing.
-void refuse_lone_shards(const fs::path& folder) {
-  for (const char* ending : {".mds", ".mds.zstd", ".mds.zst", ".mds.gz", ".mds.br"})
-    if (const auto files = shards_in(folder, ending); !files.names.empty())
-      throw UserError(folder.string() + ": has MDS shards such as " + files.names[0] +
-                      " and no index.json, which says what they hold; it is written with them");
-}
-
-}  // namespace
-
 bool names_tar_files(const std::string& path) {
   if (path.find('{') != std::string::npos) return true;
   return (is_remote(path) ? RemotePath(path).name() : path).ends_with(".tar");
@@ -188,38 +207,6 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train,
   return params;
 }
 
-namespace {
-
-/// Without a source for another path.
-OpenedSet shards_at(const std::string& path, bool is_train, const ShardColumns& columns) {
-  const auto open = [&](auto params) {
-    params.label = columns.label, params.ffcv.targets = columns.targets;
-    return params.open("");
-  };
-  std::error_code error;
-  const bool folder = fs::is_directory(path, error);
-  if (!folder && is_list_file(is_remote(path) ? path.substr(0, path.find('?')) : path)) {
-    ImageListParams list;
-    list.file = path, list.path = columns.image, list.images_dir = columns.images_dir;
-    return open(list);
-  }
-  if (!folder && names_tar_files(path)) {
-    WebDatasetParams shards;
-    shards.shards = path, shards.image = columns.image;
-    return open(shards);
-  }
-  if (!folder && !is_remote(path)) return {};
-  if (const auto mds = mds_at(path, is_train, columns)) return mds->open("");
-  const bool has_tars = folder ? !shards_in(part_at(path, is_train), ".tar").names.empty()
-                               : has_remote_tars(path, is_train);
-  if (!has_tars) return {};
-  WebDatasetParams tar;
-  tar.datadir = path, tar.is_train = is_train, tar.image = columns.image;
-  return open(tar);
-}
-
-}  // namespace
-
 void add_threads(CLI::App& app, int& threads) {
   app.add_option("--num_workers", threads, "threads; 0 = one for each processor")
       ->check(CLI::Range(0, 1024))
@@ -238,7 +225,7 @@ void add_shard_columns(CLI::App& app, ShardColumns& columns) {
                  "of a list: the folder that its paths begin in (default: its own)");
 }
 
-OpenedSet open_shard_set(const std::string& path, bool is_train, const ShardColumns& columns) {
+OpenedSet open_shards(const std::string& path, bool is_train, const ShardColumns& columns) {
   if (!columns.images_dir.empty() && !is_list_file(path))
     throw UserError("--images_dir: '" + shown_path(path) + "' is no list of images");
   auto set = shards_at(path, is_train, columns);
@@ -248,11 +235,6 @@ OpenedSet open_shard_set(const std::string& path, bool is_train, const ShardColu
   if (columns.image != "auto") throw UserError("--image" + refused);
   if (columns.label != "auto") throw UserError("--label" + refused);
   return {};
-}
-
-std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
-                                    const ShardColumns& columns) {
-  return open_shard_set(path, is_train, columns).source;
 }
 
 std::shared_ptr<Source> open_beton(const std::string& path) {
@@ -275,11 +257,11 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
   };
   if (is_remote(path)) {
     if (is_beton(path)) return open_beton(path);
-    if (auto shards = open_shards(path, is_train)) return shards;
+    if (auto shards = open_shards(path, is_train).source) return shards;
     if (has_image_name(RemotePath(path).name())) return open_remote_files({path}, 3);
     return open_folder();
   }
-  if (auto shards = open_shards(path, is_train)) return shards;
+  if (auto shards = open_shards(path, is_train).source) return shards;
   std::error_code error;
   if (!fs::exists(path, error))
     throw UserError(path + ": there is no such file or folder" + slash_hint(path));

@@ -6,16 +6,16 @@
 namespace composer {
 namespace {
 
-/// By default libgomp spins for some milliseconds before it lets the core go: beside another
-/// program, most of the time of both. So many spins take some ten microseconds, which a step alone
-/// on the machine does not feel (benchmarks/threads.py, docs/loader.md).
+/// By default libgomp spins for some milliseconds before it yields the core, which costs most of
+/// the time when another program runs. 1000 spins take about ten microseconds, which does not slow
+/// a step alone on the machine (benchmarks/threads.py, docs/loader.md).
 char setting[] = "GOMP_SPINCOUNT=1000";
 char* lent = nullptr;
 
-/// Before the libraries have started, the sanitizers have not, either.
+/// This code runs before the sanitizers are initialized.
 #define BEFORE_LIBRARIES [[gnu::no_sanitize("address", "thread", "undefined")]]
 
-/// The place of the variable that begins so, or null.
+/// The entry of the environment that begins with `start`; null if there is none.
 BEFORE_LIBRARIES char** find(char** environment, const char* start) {
   for (char** one = environment; *one != nullptr; ++one) {
     size_t i = 0;
@@ -25,9 +25,9 @@ BEFORE_LIBRARIES char** find(char** environment, const char* start) {
   return nullptr;
 }
 
-/// libgomp reads its settings as it is loaded, before any constructor of the program; the C
-/// library, by which one would set a variable, has not started yet here. So the setting takes the
-/// place of a variable that no library reads while it is loaded, which give_back() sets again.
+/// libgomp reads its settings when it is loaded, before any constructor of the program, and the C
+/// library cannot set a variable yet. The setting therefore replaces a variable that no library
+/// reads while it is loaded; give_back() restores that variable.
 BEFORE_LIBRARIES void set_spin_count(int, char**, char** environment) {
   if (find(environment, "OMP_WAIT_POLICY=") != nullptr ||
       find(environment, "GOMP_SPINCOUNT=") != nullptr)

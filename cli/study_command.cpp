@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "analysis/figure_text.h"
@@ -27,8 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What variants are compared by where nothing is asked for: of the first evaluation set the first
-/// of these that is logged.
+/// The default metric: the first of these metrics that the first evaluation set logs.
 std::string usual_metric(const Words& logged) {
   const std::string set(evaluation_set(logged.front()));
   for (const char* name : {"Accuracy", "mAP", "R2"})
@@ -85,9 +83,7 @@ void check_seeds(const StudyOptions& options, int64_t first) {
 
 void add_study_options(CLI::App& app, StudyOptions& options, int64_t seeds) {
   options.seeds = seeds;
-  app.add_option(
-      "-f,--file", options.file,
-      "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
+  add_recipe(app, options.file, "the quickstart");
   app.add_option("--seeds", options.seeds,
                  "of each variant: the recipe's seed and those after it (default: " +
                      std::to_string(seeds) + ")");
@@ -101,8 +97,6 @@ void add_study_options(CLI::App& app, StudyOptions& options, int64_t seeds) {
   app.add_option("--output", options.output,
                  "folder of the runs, the page and what the study goes on from");
   app.add_flag("--json", options.json, "one JSON object instead of the table");
-  app.allow_extras();
-  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
 }
 
 void check_study_options(const std::string& command, const StudyOptions& options,
@@ -226,7 +220,7 @@ void StudyProgress::train(const std::vector<StudyVariant>& variants) {
   if (!trainings.empty()) {
     const bool gpus = std::ranges::any_of(
         trainings, [](const auto& training) { return training.options.device != "cpu"; });
-    // As many threads for a run that is left as it had among all.
+    // Remaining runs get as many threads as they had among all runs.
     const MachineShares shares(std::min(options_.jobs, static_cast<int64_t>(all)), gpus);
     signal = train_all(folder_, trainings, shares,
                        [&](const StudyTraining& training, const std::string& problem) {
@@ -259,9 +253,7 @@ int StudyProgress::finish() {
   const auto notes = notes_on_runs(study_);
   study_.notes.insert(study_.notes.end(), notes.begin(), notes.end());
   if (options_.json)
-    std::cout << json_of(study_).dump(-1, ' ', false,
-                                      nlohmann::ordered_json::error_handler_t::replace)
-              << std::endl;
+    std::cout << json_line(json_of(study_)) << std::endl;
   else
     std::cout << text_of(study_);
   try_to_write_page();

@@ -1,4 +1,4 @@
-// What ablate and sweep have in common: options, checks, and the way from variants to a table.
+// Studies, the common part of ablate and sweep: options, checks, and the training of variants.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -21,44 +21,46 @@ struct StudyOptions {
   bool json = false;
 };
 
-/// seeds: how many there are without an option.
+/// seeds: the default of --seeds.
 void add_study_options(CLI::App& app, StudyOptions& options, int64_t seeds);
 
-/// UserError for --seeds and --jobs below 1, an --output that is no path of this machine, and keys
-/// among `words` that a study sets itself.
+/// UserError for --seeds or --jobs below 1, for an --output on another machine, and for overrides
+/// of keys that a study sets itself.
 void check_study_options(const std::string& command, const StudyOptions& options,
                          const Words& words);
 
-/// "resnet50" of a recipe's path or name.
+/// The name of a recipe, given its path or name: "resnet50".
 std::string name_of_recipe(const std::string& file);
 
-/// A recipe that is to be trained with each seed.
+/// A recipe of the study, to be trained with each seed.
 struct StudyVariant {
-  std::string name;              ///< for people
-  std::string file;              ///< of its recipe and, with the seed, of its runs
-  std::optional<Recipe> recipe;  ///< none: it is impossible, as `problem` says
+  std::string name;              ///< name in tables and messages
+  std::string file;              ///< name of the recipe file; with the seed, name of the runs
+  std::optional<Recipe> recipe;  ///< empty when the variant is impossible; `problem` says why
   std::string problem{}, series{}, round{};
 };
 
-/// What a recipe's runs log: names of losses and metrics. Builds the model, opens no data.
+/// The names of the losses and metrics that runs of the recipe log. Builds the model, opens no
+/// data.
 std::vector<std::string> logged_metrics(const Recipe& recipe);
 
-/// A study on its way: its variants are trained as they are added.
+/// A study in progress. Variants are trained when they are added.
 class StudyProgress {
  public:
-  /// recipe: that the variants come from. plan: what decides which runs there are, beside the
-  /// recipe, --seeds and the command. UserError for options that the recipe does not allow.
+  /// recipe: the recipe of the study. plan: everything besides the recipe, --seeds and the command
+  /// that decides which runs there are. UserError for options that do not fit the recipe.
   StudyProgress(const std::string& command, const StudyOptions& options, const Recipe& recipe,
                 nlohmann::ordered_json plan);
 
-  /// Of all that was added; what does not depend on the runs is for the command to fill in.
+  /// The study with all variants that were added. The command fills in the members that do not
+  /// depend on the runs.
   Study& study() { return study_; }
   const StudyFolder& folder() const { return folder_; }
 
-  /// Trains the variants with every seed where that is not done yet, and adds them to the study.
-  /// Throws Interrupted, after a line that says how to go on.
+  /// Trains the runs of the variants that are not done yet, and adds the variants to the study.
+  /// Throws Interrupted after a line that says how to resume.
   void train(const std::vector<StudyVariant>& variants);
-  /// Writes the page, and the table or the JSON object on standard output. Returns the exit status.
+  /// Writes the page, and prints the table or the JSON object. Returns the exit status.
   int finish();
 
  private:
@@ -72,7 +74,7 @@ class StudyProgress {
   Study study_;
   int64_t first_seed_;
   StudyFolder folder_;
-  std::map<std::string, std::string> problems_;  ///< of runs that failed now
+  std::map<std::string, std::string> problems_;  ///< why runs failed, by run name
   size_t told_ = 0, to_tell_ = 0;
 };
 

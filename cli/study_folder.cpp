@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// What a study sets itself, or changes nothing of a run.
+/// Keys that a study sets itself, or that do not change a run.
 const std::set<std::string> own_keys{"run_name", "run_dir", "autoresume", "progress_bar"};
 
 void flatten(const Value& value, const std::string& path, ordered_json& keys) {
@@ -39,7 +39,7 @@ ordered_json keys_of(const Recipe& recipe) {
 
 using Texts = std::map<std::string, std::string>;
 
-/// "options.seeds" and "3".
+/// The plan as flat keys and values: "options.seeds" and "3".
 Texts texts_of(const ordered_json& plan) {
   Texts texts;
   const auto add = [&](const std::string& name, const ordered_json& value) {
@@ -72,6 +72,14 @@ void check_same(const fs::path& file, const ordered_json& there, const ordered_j
   problems.push_back(file.parent_path().string() +
                      ": go on with what it was begun with, or give another --output");
   throw UserError(problems);
+}
+
+/// The number at the beginning of the file; `otherwise` if there is none.
+template <class Number>
+Number number_in(const fs::path& file, Number otherwise) {
+  std::ifstream in(file);
+  Number number = otherwise;
+  return in >> number ? number : otherwise;
 }
 
 bool has_other_files(const fs::path& folder) {
@@ -146,25 +154,19 @@ void StudyFolder::write_recipe(const std::string& variant, const Recipe& given) 
 }
 
 void StudyFolder::note_jobs(const std::string& run, int64_t jobs) const {
-  if (jobs > jobs_of(run))
-    write_whole(folder_ / "logs" / (run + ".jobs"), std::to_string(jobs) + "\n");
+  if (jobs > jobs_of(run)) write_whole(log(run, ".jobs"), std::to_string(jobs) + "\n");
 }
 
 int64_t StudyFolder::jobs_of(const std::string& run) const {
-  std::ifstream in(folder_ / "logs" / (run + ".jobs"));
-  int64_t jobs = 1;
-  return in >> jobs ? jobs : 1;
+  return number_in(log(run, ".jobs"), int64_t{1});
 }
 
 void StudyFolder::note_others(const std::string& run, double share) const {
-  if (share > others_share_of(run))
-    write_whole(folder_ / "logs" / (run + ".busy"), std::to_string(share) + "\n");
+  if (share > others_share_of(run)) write_whole(log(run, ".busy"), std::to_string(share) + "\n");
 }
 
 double StudyFolder::others_share_of(const std::string& run) const {
-  std::ifstream in(folder_ / "logs" / (run + ".busy"));
-  double share = 0;
-  return in >> share ? share : 0;
+  return number_in(log(run, ".busy"), 0.0);
 }
 
 std::string recipe_with_secrets(const Recipe& recipe) {

@@ -1,4 +1,4 @@
-// The folder of a study: what ablate and sweep leave, and go on from.
+// The folder of a study, from which ablate and sweep resume.
 #pragma once
 
 #include <filesystem>
@@ -21,18 +21,18 @@ namespace composer {
 /// | report.html        | the study's page                                             |
 class StudyFolder {
  public:
-  /// Makes the folder, or goes on with it, and keeps other processes out of it as long as this
-  /// lives. options: what decides which runs the study has, beside the recipe. UserError when
-  /// another process has it, when it is of a study with another recipe or other options, naming
-  /// them, when it is no study's, and when it cannot be written.
+  /// Creates the folder or resumes it, and locks it while this object lives. options: everything
+  /// besides the recipe that decides which runs the study has. UserError when another process holds
+  /// the lock, when the folder belongs to a study with another recipe or other options (the message
+  /// names them) or to no study, and when it cannot be written.
   StudyFolder(std::filesystem::path folder, const std::string& command,
               const nlohmann::ordered_json& options, const Recipe& recipe);
 
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path runs() const { return folder_ / "runs"; }
   std::filesystem::path run(const std::string& name) const { return runs() / name; }
-  std::filesystem::path log(const std::string& name) const {
-    return folder_ / "logs" / (name + ".log");
+  std::filesystem::path log(const std::string& name, const char* ending = ".log") const {
+    return folder_ / "logs" / (name + ending);
   }
   std::filesystem::path recipe(const std::string& variant) const {
     return folder_ / "recipes" / (variant + ".yaml");
@@ -41,15 +41,15 @@ class StudyFolder {
 
   void write_recipe(const std::string& variant, const Recipe& recipe) const;
 
-  /// That the run is trained as one of so many at a time. The largest number is kept, for a run
-  /// that went on too.
+  /// Records that the run is one of `jobs` that are trained at a time. The largest number is kept
+  /// when a run is resumed.
   void note_jobs(const std::string& run, int64_t jobs) const;
-  /// 1 where it had the machine alone.
+  /// The recorded number of jobs; 1 by default.
   int64_t jobs_of(const std::string& run) const;
 
-  /// OtherPrograms::share() while it was trained. The largest is kept.
+  /// Records OtherPrograms::share() during the training. The largest share is kept.
   void note_others(const std::string& run, double share) const;
-  /// 0 where none was noted.
+  /// The recorded share; 0 by default.
   double others_share_of(const std::string& run) const;
 
  private:
@@ -57,8 +57,8 @@ class StudyFolder {
   std::unique_ptr<Mailbox> lock_;
 };
 
-/// The text of the recipe's file with the secrets of its addresses, which the file does not have;
-/// empty where there are none.
+/// The text of the recipe with the secrets of its addresses, which the recipe's file lacks; empty
+/// for a recipe without secrets.
 std::string recipe_with_secrets(const Recipe& recipe);
 
 }  // namespace composer

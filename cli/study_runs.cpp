@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -30,7 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a process of its own may see: as this one sees them, one by one.
+/// The values of CUDA_VISIBLE_DEVICES with which a child process sees one of the GPUs of this
+/// process.
 Words visible_gpus(int gpus) {
   Words names;
   const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -41,8 +41,8 @@ Words visible_gpus(int gpus) {
   return names;
 }
 
-/// A recipe that this user's processes can read while this lives. It lies in memory alone, so that
-/// its secrets are in no folder, and on no command line, which all users of the machine see.
+/// A recipe in memory that this user's processes can read while this object lives. Its secrets are
+/// thus in no folder, and on no command line, which all users of the machine see.
 class SecretRecipe {
  public:
   /// RunError when there is no memory for it.
@@ -62,7 +62,7 @@ class SecretRecipe {
   }
 
  private:
-  /// Kernels before 6.3 do not know that it is no program, which hardened ones insist on.
+  /// Hardened kernels require the flag MFD_NOEXEC_SEAL; kernels before 6.3 refuse it.
   static int memory_file() {
     constexpr unsigned no_program = 8;  // MFD_NOEXEC_SEAL
     const int file = ::memfd_create("composer-recipe", MFD_CLOEXEC | no_program);
@@ -72,7 +72,7 @@ class SecretRecipe {
   int file_;
 };
 
-/// The trainings that run and those that wait.
+/// The running and the waiting trainings.
 class Trainings {
  public:
   Trainings(const StudyFolder& folder, const std::vector<StudyTraining>& trainings,
@@ -83,7 +83,7 @@ class Trainings {
         ended_(ended),
         places_(shares.jobs()),
         supervisor_(options()) {}
-  /// The supervisor ends those that run; no other takes their places.
+  /// The supervisor ends the running trainings; no waiting one is started.
   ~Trainings() { waiting_.clear(); }
   Trainings(const Trainings&) = delete;
   Trainings& operator=(const Trainings&) = delete;
@@ -99,12 +99,12 @@ class Trainings {
  private:
   struct Running {
     StudyTraining training;
-    size_t number;  ///< of the supervisor's child
+    size_t number;  ///< number of the supervisor's child
     std::unique_ptr<SecretRecipe> recipe;
     std::ofstream log;
     bool log_failed = false;
     OtherPrograms others{};
-    std::deque<std::string> last_lines;  ///< of standard error
+    std::deque<std::string> last_lines;  ///< last lines of standard error
   };
 
   SupervisorOptions options() {
@@ -120,7 +120,7 @@ class Trainings {
     return options;
   }
 
-  /// Returns whether any runs.
+  /// Fills free slots. Returns whether any training runs.
   bool start_some() {
     for (size_t place = 0; place < places_.size(); ++place)
       while (!places_[place] && !waiting_.empty() && supervisor_.asked_by() == 0) start(place);
@@ -134,10 +134,10 @@ class Trainings {
     const auto& training = running.training;
     running.log.open(folder_.log(training.name), std::ios::binary | std::ios::app);
     Command command;
-    command.program = "/proc/self/exe";  // this one, whatever takes its file's place meanwhile
+    command.program = "/proc/self/exe";  // this program, even if its file is replaced meanwhile
     const auto share = shares_.of(place, training.options);
     command.environment = share.environment;
-    command.environment["NO_COLOR"] = "1";  // its lines are kept
+    command.environment["NO_COLOR"] = "1";  // the lines go to a log file
     folder_.note_jobs(training.name, std::ssize(places_));
     try {
       auto file = folder_.recipe(training.variant).string();
@@ -184,7 +184,7 @@ class Trainings {
     }
   }
 
-  /// A secret recipe is in memory; the file without its secrets has the same lines.
+  /// Replaces the path of a secret recipe by that of the recipe file, which has the same lines.
   std::string with_recipe_named(const Running& running, std::string line) const {
     if (!running.recipe) return line;
     const auto in_memory = running.recipe->path();

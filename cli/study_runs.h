@@ -1,4 +1,4 @@
-// The trainings of a study: processes of this program, some at a time.
+// The trainings of a study: processes of this program, several at a time.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +12,47 @@
 
 namespace composer {
 
-/// A run that is to be done, or gone on with.
+/// A run that is to be trained or resumed.
 struct StudyTraining {
-  std::string variant, name;  ///< of the recipe's file, and of the run
+  std::string variant, name;  ///< names of the recipe file and of the run
   int64_t seed = 0;
-  std::string secret_recipe;  ///< what to read in place of the recipe's file; empty: that file
-  Words words;                ///< beside it
+  std::string secret_recipe;  ///< recipe to read in place of the file; empty: read the file
+  Words words;                ///< further words of the command line
   TrainerOptions options;
 };
 
-/// What a training of several at a time is given of the machine.
+/// The share of the machine for one of several trainings at a time.
 struct MachineShare {
   std::map<std::string, std::string> environment;
   Words words;
 };
 
-/// The machine, divided among `jobs` trainings: with more than one, each gets its share of the
-/// processors that this process may use, divided as between ranks (composer/run/rank_threads.h),
-/// and one of the GPUs, in turn.
+/// Divides the machine among `jobs` trainings. With more than one, each gets an equal share of the
+/// processors that this process may use, split into threads as for a rank
+/// (composer/run/rank_threads.h), and one of the GPUs, round-robin.
 class MachineShares {
  public:
-  /// gpus: whether some of the trainings may use them.
+  /// gpus: whether any training may use a GPU.
   MachineShares(int64_t jobs, bool gpus);
 
   size_t jobs() const { return jobs_; }
-  /// What the training at the place, below jobs(), is given.
+  /// The share of the training in slot `place`, which is below jobs().
   MachineShare of(size_t place, const TrainerOptions& options) const;
 
  private:
   size_t jobs_;
-  int64_t cores_ = 0;  ///< of each
-  Words gpus_;         ///< as a process is told of them
+  int64_t cores_ = 0;  ///< cores of each training
+  Words gpus_;         ///< values of CUDA_VISIBLE_DEVICES, one for each GPU
 };
 
-/// A training that has ended. problem: why it failed; empty when it is done or was interrupted.
+/// Called when a training has ended. problem: why it failed; empty when it is done or was
+/// interrupted.
 using TrainingEnded =
     std::function<void(const StudyTraining& training, const std::string& problem)>;
 
-/// Trains them in their order, as many at a time as the machine is divided for, each from its
-/// newest checkpoint if there is one. One that fails does not end the others. A signal that asks
-/// for the end goes to those that run, which save, and starts no more. Returns that signal; 0 when
-/// there was none.
+/// Runs the trainings in order, shares.jobs() at a time, each from its newest checkpoint. A
+/// training that fails does not end the others. A signal that asks for the end is passed on to the
+/// running trainings, which save, and no more are started. Returns that signal; 0 without one.
 int train_all(const StudyFolder& folder, const std::vector<StudyTraining>& trainings,
               const MachineShares& shares, const TrainingEnded& ended);
 

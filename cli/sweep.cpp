@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <set>
 
 #include "analysis/figure_text.h"
 #include "base/error.h"
@@ -13,7 +12,6 @@
 #include "base/text.h"
 #include "base/url_secrets.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
 #include "cli/study_command.h"
 #include "cli/sweep_axes.h"
 #include "nn/optimization/scheduler.h"
@@ -29,13 +27,13 @@ struct SweepOptions {
   double price_per_hour = 0;
 };
 
-/// A point with its recipe, at its whole length.
+/// A point with its recipe at full length.
 struct Candidate {
   std::string name, file, series;
   Recipe recipe;
 };
 
-/// A name for files: letters, digits and .-_ of the point's name, after its number.
+/// A file name for a point: its number and name, with only letters, digits and .-_.
 std::string file_of(size_t number, const std::string& name) {
   constexpr size_t most_letters = 60;
   std::string file = std::to_string(number + 1) + "-";
@@ -46,7 +44,7 @@ std::string file_of(size_t number, const std::string& name) {
   return file.substr(0, most_letters);
 }
 
-/// UserError with each problem once, whichever points have it.
+/// The candidates of all points. UserError with each problem once, even if several points have it.
 std::vector<Candidate> candidates_of(const RecipeFile& file, const SweepWords& words,
                                      const std::vector<SweepPoint>& points,
                                      const Words& option_names) {
@@ -75,17 +73,17 @@ std::vector<Candidate> candidates_of(const RecipeFile& file, const SweepWords& w
   return candidates;
 }
 
-/// The recipe's seed, which no axis changes.
+/// The seed of the recipe, which no axis changes.
 uint64_t seed_of(const RecipeFile& file, const SweepWords& words, const Words& option_names) {
   const auto seed = [](const Recipe& recipe) { return static_cast<uint64_t>(recipe.options.seed); };
   try {
     return seed(resolve(file, words.fixed, registry(), {.options = option_names}));
-  } catch (const UserError&) {  // it needs a value of some axis
+  } catch (const UserError&) {  // the recipe needs the value of an axis
     return seed(candidates_of(file, words, drawn_points(words.axes, 1, 0), option_names)[0].recipe);
   }
 }
 
-/// The recipe with a run of this share of its length.
+/// The recipe with `length` times its duration.
 Recipe shortened(const Recipe& recipe, double length) {
   auto shorter = recipe;
   if (length < 1) shorter.options.scale_schedule_ratio *= length;
@@ -112,7 +110,7 @@ void check_rounds(const std::vector<HalvingRound>& rounds,
   }
 }
 
-/// Trains all at full length. Returns the candidate that is best; nothing where none has a result.
+/// Trains all candidates at full length. Returns the best one; empty if none has a result.
 std::optional<size_t> train_grid(StudyProgress& progress,
                                  const std::vector<Candidate>& candidates) {
   std::vector<StudyVariant> variants;
@@ -159,7 +157,7 @@ std::optional<size_t> train_rounds(StudyProgress& progress,
   return left.front();
 }
 
-/// What the user gave, for the plan: it says which points there are.
+/// The options that decide which points there are, for the plan of the study.
 nlohmann::ordered_json plan_of(const SweepOptions& options, const std::string& metric,
                                const SweepWords& words) {
   nlohmann::ordered_json plan{{"random", options.random}, {"halving", options.halving}};
@@ -247,7 +245,7 @@ int sweep_command(const Words& words) {
   else if (const auto note = best ? note_on_best(study) : std::nullopt)
     study.notes.push_back(*note);
   const auto best_file = progress.folder().path() / "best.yaml";
-  std::filesystem::remove(best_file);  // of another call
+  std::filesystem::remove(best_file);  // left by an earlier call
   if (best) {
     write_whole(best_file, dump_with_absolute_paths(candidates[*best].recipe));
     study.notes.push_back("best: " + candidates[*best].name + ", in " + best_file.string());

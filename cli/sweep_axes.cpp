@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t most_points = 10'000, halving = 3;
 
-/// One option's word, read from left to right.
+/// Parses the word of one option from left to right.
 class ValueReader {
  public:
   ValueReader(const std::string& key, const std::string& text) : key_(key), text_(text) {}
@@ -53,7 +53,7 @@ class ValueReader {
     return words;
   }
 
-  /// Up to one of `ends`, or between quotes.
+  /// The text up to one of `ends`, or between quotes.
   std::string word(const std::string& ends) {
     const char quote = text_[at_];
     if (quote == '\'' || quote == '"') {
@@ -81,7 +81,7 @@ std::optional<double> number_in(const std::string& text) {
   return value;
 }
 
-/// Nothing where `text` is not two numbers around "..".
+/// Empty if `text` is not two numbers around "..".
 std::optional<SweepAxis::Range> range_in(const std::string& key, const std::string& text) {
   const size_t dots = text.find("..");
   if (dots == std::string::npos) return {};
@@ -111,6 +111,15 @@ Words draw(const SweepAxis& axis, Random& random) {
   return {whole ? std::to_string(std::llround(value)) : text_of(value)};
 }
 
+void add_option(const std::string& key, const Words& value, Words& words) {
+  if (value.size() == 1) {
+    words.push_back("--" + key + "=" + value[0]);
+    return;
+  }
+  words.push_back("--" + key);
+  words.insert(words.end(), value.begin(), value.end());
+}
+
 int64_t size_of(const std::vector<SweepAxis>& axes) {
   int64_t size = 1;
   for (const auto& axis : axes) size = std::min(size * std::ssize(axis.values), most_points + 1);
@@ -127,16 +136,8 @@ SweepWords divided(const Words& words) {
   SweepWords result;
   Problems problems;
   for (const auto& given : parse_overrides(words, problems)) {
-    const auto keep = [&](const Words& value) {
-      if (value.size() == 1) {
-        result.fixed.push_back("--" + given.key + "=" + value[0]);
-        return;
-      }
-      result.fixed.push_back("--" + given.key);
-      result.fixed.insert(result.fixed.end(), value.begin(), value.end());
-    };
     if (given.words.size() != 1) {
-      keep(given.words);
+      add_option(given.key, given.words, result.fixed);
       continue;
     }
     if (const auto range = range_in(given.key, given.words[0])) {
@@ -145,7 +146,7 @@ SweepWords divided(const Words& words) {
     }
     auto values = ValueReader(given.key, given.words[0]).read();
     if (values.size() == 1) {
-      keep(values[0]);
+      add_option(given.key, values[0], result.fixed);
       continue;
     }
     for (size_t i = 0; i < values.size(); ++i)
@@ -206,14 +207,7 @@ std::vector<SweepPoint> drawn_points(const std::vector<SweepAxis>& axes, int64_t
 
 Words words_of(const std::vector<SweepAxis>& axes, const SweepPoint& point) {
   Words words;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (point[i].size() == 1) {
-      words.push_back("--" + axes[i].key + "=" + point[i][0]);
-      continue;
-    }
-    words.push_back("--" + axes[i].key);
-    words.insert(words.end(), point[i].begin(), point[i].end());
-  }
+  for (size_t i = 0; i < axes.size(); ++i) add_option(axes[i].key, point[i], words);
   return words;
 }
 

@@ -1,6 +1,7 @@
-// The subcommand trace: what traces of the profiler tell.
+// The subcommand trace: analyses the profiler's traces, and requests one of a running training.
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -9,27 +10,49 @@
 #include "analysis/trace/trace_diff.h"
 #include "analysis/trace/trace_json.h"
 #include "base/error.h"
+#include "base/files/mailbox.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/page_file.h"
-#include "cli/trace_now.h"
+#include "cli/output_file.h"
+#include "cli/run_folder.h"
 #include "composer/callbacks/own_callbacks.h"
 #include "composer/recipe/registry.h"
 
 namespace composer {
 namespace {
 
+int trace_now_command(const Words& words) {
+  CLI::App app(
+      "Has a run that is going on trace its next steps, after one to warm up, and prints the "
+      "files, "
+      "one of\neach rank. Training goes on to the same bytes. The recipe's profiler.record_shapes "
+      "and\nprofiler.profile_memory say what is in them.",
+      "trace now");
+  std::string folder;
+  int64_t steps = 5;
+  double seconds = 600;
+  app.option_defaults()->always_capture_default();
+  app.add_option("run", folder, "the run's folder")->required();
+  app.add_option("--steps", steps, "how many, from 1 to 1000");
+  app.add_option("--wait", seconds, "most seconds to wait for the files");
+  if (!parse(app, words)) return 0;
+  if (steps < 1 || steps > 1000) throw UserError("--steps: must be from 1 to 1000");
+  if (!(seconds > 0)) throw UserError("--wait: must be above 0 seconds");
+
+  check_run_folder(folder);
+  const auto answer = send_request(folder, "trace", {{"steps", std::to_string(steps)}}, seconds);
+  if (!answer->done) throw RunError(folder + ": " + answer->text);
+  std::cout << answer->text << '\n';
+  return 0;
+}
+
 std::set<std::string, std::less<>> names_of(const CatalogBase& catalog) {
   const auto names = catalog.names();
   return {names.begin(), names.end()};
 }
 
-/// What is no UTF-8 in a trace's names.
-constexpr auto replaced = nlohmann::ordered_json::error_handler_t::replace;
-
-/// Where the results go.
+/// The output options.
 struct TraceOutput {
   bool json = false;
   std::optional<PageFile> page;
@@ -45,7 +68,7 @@ struct TraceOutput {
   void write(const Result& result, const Report& report) const {
     for (const auto& warning : report.warnings) log::warn(warning);
     if (json)
-      std::cout << json_of(result).dump(-1, ' ', false, replaced) << '\n';
+      std::cout << json_line(json_of(result)) << '\n';
     else
       std::cout << text_of(report, std::clamp<int64_t>(terminal_columns(), 80, 100));
     if (page) page->write(page_of(report));
@@ -94,12 +117,8 @@ int analyze_command(const Words& words) {
   return 0;
 }
 
-DeviceKind device_kind(const std::string& word) {
-  if (word == "cpu") return DeviceKind::cpu;
-  if (word == "gpu") return DeviceKind::gpu;
-  if (word == "all") return DeviceKind::all;
-  throw UserError("--device: is '" + word + "', but must be cpu, gpu or all");
-}
+const std::map<std::string, DeviceKind> device_kinds{
+    {"cpu", DeviceKind::cpu}, {"gpu", DeviceKind::gpu}, {"all", DeviceKind::all}};
 
 int diff_command(const Words& words) {
   CLI::App app(
@@ -118,13 +137,13 @@ int diff_command(const Words& words) {
                  "the number in ProfilerStep#N; default: the first");
   app.add_option("--test_step", request.test.step, "default: the first");
   app.add_option("--device", device, "whose operators and kernels (default: all)")
-      ->check(choices({"cpu", "gpu", "all"}));
+      ->check(word_of({"cpu", "gpu", "all"}));
   app.add_flag("--short_names", request.short_names,
                "names without arguments; those that are then the same are one");
   app.add_flag("--all", all, "all names, not the 30 whose time changes most");
   app.add_flag("--as_hta", request.as_hta, as_hta_help);
   if (!parse(app, words)) return 0;
-  request.device = device_kind(device);
+  request.device = device_kinds.at(device);
 
   const auto diff = diff_traces(control, test, request);
   output.write(diff, report_of(diff, all ? 0 : 30));

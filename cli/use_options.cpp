@@ -1,7 +1,6 @@
 #include "cli/use_options.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/remote/fetched.h"
@@ -14,7 +13,7 @@
 namespace composer {
 namespace {
 
-/// The recipe that `path` was trained by.
+/// The recipe with which the weights at `path` were trained.
 RecipeFile recipe_inside(const std::string& path) {
   check_load_path(path);
   const auto local = fetched(path);
@@ -29,14 +28,15 @@ RecipeFile recipe_inside(const std::string& path) {
 
 }  // namespace
 
+std::string class_name(const std::vector<std::string>& names, int64_t index) {
+  return index < std::ssize(names) ? names[static_cast<size_t>(index)] : std::to_string(index);
+}
+
 void UseOptions::add_to(CLI::App& app) {
-  app.add_option("-f,--file", file,
-                 "recipe: a path, or a name from `composer list recipes` (default: the one inside "
-                 "the checkpoint)");
+  add_recipe(app, file, "the one inside the checkpoint");
   app.add_option("--load_path", load_path,
                  "the weights: a checkpoint folder (runs/NAME/checkpoints/latest), a folder that "
                  "`composer export` wrote,\na .safetensors or a .pth file");
-  app.allow_extras();
   app.footer(
       "Any key of the recipe can be given as --dotted.key VALUE. Weights of another network, or "
       "of the same\nwith other surgery, are refused; --load_strict false uses them all the "
@@ -54,17 +54,14 @@ Recipe resolve_for_use(const UseOptions& options, const CLI::App& app) {
   };
   if (given("load_ignore"))
     throw UserError("load_ignore: is for training: what it leaves out would be random");
-  const bool strictness_given = given("load_strict");
-  if (options.file.empty() && options.load_path.empty())
-    throw UserError(
-        "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
+  const UserError missing(
+      "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
+  if (options.file.empty() && options.load_path.empty()) throw missing;
   auto recipe =
       resolve(options.file.empty() ? recipe_inside(options.load_path) : find_recipe(options.file),
               overrides, registry(), {.evaluation = true, .options = option_names(app)});
-  if (recipe.options.load_path.empty())
-    throw UserError(
-        "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
-  use_weights_alone(recipe, !strictness_given || recipe.options.load_strict);
+  if (recipe.options.load_path.empty()) throw missing;
+  use_weights_alone(recipe, !given("load_strict") || recipe.options.load_strict);
   return recipe;
 }
 

@@ -190,7 +190,7 @@ TEST_CASE("what checkpoint cannot do is refused with what would be right", "[cli
   };
   problem("verfy ep1-ba5", "did you mean 'verify'?");
   problem("convert ep1-ba5 --output x", "convert: needs --to: dcp or pth or safetensors");
-  problem("convert ep1-ba5 --to onnx --output x", "--to: must be dcp or pth or safetensors");
+  problem("convert ep1-ba5 --to onnx --output x", "--to: 'onnx' is none of safetensors, pth, dcp");
   problem("convert ep1-ba5 --to pth --output x.bin", "--output: x.bin must end in .pth");
   problem("convert ep1-ba5 --to pth", "--output: is missing");
   problem("convert ep1-ba5 --to pth --shards 2 --output x.pth", "--shards: is for --to dcp");
