@@ -9,7 +9,6 @@
 
 #include "cuda/grid.h"
 #include "cuda/norm_launch.h"
-#include "cuda/values.h"
 
 namespace composer::cuda {
 

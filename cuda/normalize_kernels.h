@@ -6,7 +6,6 @@
 
 #include "cuda/grid.h"
 #include "cuda/normalize_launch.h"
-#include "cuda/values.h"
 
 namespace composer::cuda {
 
