@@ -4,7 +4,7 @@
 #include <iostream>
 #include <thread>
 
-#include "analysis/run_log_tail.h"
+#include "analysis/run_log.h"
 #include "analysis/watch_screen.h"
 #include "base/clock.h"
 #include "base/error.h"
