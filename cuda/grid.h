@@ -29,7 +29,7 @@ struct Place {
 
 inline constexpr int values_at_once = 8;
 
-/// In memory at a multiple of its alignment.
+/// Memory that is loaded or stored at once; aligned to its size, at most 16 bytes.
 template <class T>
 struct alignas(sizeof(T) * values_at_once < 16 ? sizeof(T) * values_at_once : 16) Values {
   T values[values_at_once];
