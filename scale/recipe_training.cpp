@@ -160,7 +160,7 @@ RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Dev
                         static_cast<double>(options.train_batch_size);
   if (!(images <= most_images))
     throw UserError("max_duration: " + state.schedule.max_duration.str() +
-                    " come to more than 2^53 images, which cannot be counted");
+                    " is more than 2^53 images, which cannot be counted");
   auto parts = assemble_model(recipe, context);
   state.model = parts.model;
   Engine engine;

@@ -151,7 +151,7 @@ std::filesystem::path counter_trace_path(const RankTrace& trace,
 void write_counter_trace(const RankTrace& trace, const Selection& selection,
                          const TraceRules& rules, const std::filesystem::path& path) {
   if (trace.events_end < 0)
-    throw UserError(trace.file + ": ends in the middle, so that counters have no place in it");
+    throw UserError(trace.file + ": ends in the middle; counters need a complete trace");
   std::error_code problem;
   std::filesystem::create_directories(path.parent_path(), problem);
   if (problem)

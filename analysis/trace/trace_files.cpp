@@ -61,7 +61,7 @@ bool is_folder(const fs::path& path) {
   std::error_code problem;
   const auto status = fs::status(path, problem);
   if (status.type() == fs::file_type::not_found)
-    throw UserError(path.string() + ": is not there; a trace or a folder of traces");
+    throw UserError(path.string() + ": does not exist; give a trace or a folder of traces");
   if (problem) refuse(path, problem);
   return fs::is_directory(status);
 }
