@@ -27,7 +27,6 @@ struct Transfer {
     gradients,  ///< reduce of gradients to the ranks that own them
     weights,    ///< broadcast of weights from the ranks that own them
     rows,       ///< halos and statistics between GPUs that share images
-
   };
   Kind kind = Kind::sums;
   double bytes = 0;     ///< for `rows`, the larger of sent and received bytes of the busiest GPU

@@ -37,13 +37,12 @@ std::string unescaped(std::string_view quoted);
 
 /// The kind of an event, by Kineto's "cat".
 enum class EventCategory : uint8_t {
-  operator_,        ///< cpu_op
-  user_annotation,  ///< a named range
-  runtime,          ///< cuda_runtime, cuda_driver and the like: calls that launch or wait
-  kernel,           ///< work of a device
-  memcpy,           ///< work of a device
-  memset,           ///< work of a device
-
+  operator_,          ///< cpu_op
+  user_annotation,    ///< a named range
+  runtime,            ///< cuda_runtime, cuda_driver and the like: calls that launch or wait
+  kernel,             ///< work of a device
+  memcpy,             ///< work of a device
+  memset,             ///< work of a device
   synchronization,    ///< cuda_sync
   device_annotation,  ///< gpu_user_annotation: a named range, where a device worked on it
   other,
