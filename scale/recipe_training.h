@@ -20,7 +20,7 @@ struct RecipeTraining {
   std::string note;  ///< why the data were not read, after a blank; empty if they were read
   std::string not_evaluated;  ///< why evaluations are not counted; empty if they are
   int64_t parameters = 0;
-  RunLength schedule;
+  RunLength run_length;
 };
 
 /// Describes the recipe's run: its batch size, its network after surgery and freezing, and the
