@@ -16,7 +16,7 @@ double nice_step(double step) {
 
 /// i * step without the error that a sum would gather.
 double multiple(double step, double i) {
-  const double value = i * step + 0.0;  // never -0
+  const double value = i * step + 0.0;  // + 0.0 turns -0 into 0
   const double digits = std::pow(10, 3 - std::floor(std::log10(step)));
   return std::isfinite(digits) ? std::round(value * digits) / digits + 0.0 : value;
 }

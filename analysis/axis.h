@@ -10,32 +10,34 @@ class Axis {
  public:
   enum class Kind { linear, logarithmic };
   enum class Ends {
-    of_values,  ///< the smallest and the largest value
-    of_ticks,   ///< the ticks around them
+    of_values,  ///< the axis ends at the smallest and the largest value
+    of_ticks,   ///< the axis ends at the ticks around the values
   };
 
-  /// An axis for values from `low` to `high`, which are finite and may be equal. Logarithmic: above
-  /// 0. steps: about so many ticks are wanted, at least 2. Beyond 1e300 everything lies at an end.
+  /// An axis for values from `low` to `high`, which are finite and may be equal; a logarithmic axis
+  /// needs values above 0. `steps`: about how many ticks are wanted, at least 2. Values beyond
+  /// 1e300 lie at an end.
   static Axis linear(double low, double high, Ends ends = Ends::of_ticks, int steps = 5);
   static Axis logarithmic(double low, double high);
   /// From 0 to `high`, with whole numbers for ticks.
   static Axis counting(double high);
-  /// For values that are these or lie between them, one at least, which are the ticks as far as
-  /// there is room.
+  /// An axis whose ticks are `marks`, at least one, as far as there is room; the values lie on or
+  /// between the marks.
   static Axis of_marks(std::vector<double> marks);
 
-  /// The same in a unit that is 1 / `factor` of this one's.
+  /// The same axis in a unit that is 1 / `factor` of this axis's unit.
   Axis times(double factor) const;
 
   Kind kind() const { return kind_; }
   double low() const { return low_; }
   double high() const { return high_; }
-  /// Ascending, all within the ends: of a linear axis multiples of 1, 2, 2.5 or 5 times a power of
-  /// ten; of a logarithmic one powers of ten, with 2 and 5 times these where it has few.
+  /// Ascending, all within the ends. The ticks of a linear axis are multiples of 1, 2, 2.5 or 5
+  /// times a power of ten; the ticks of a logarithmic axis are powers of ten, and 2 and 5 times
+  /// these if there are few.
   const std::vector<double>& ticks() const { return ticks_; }
 
-  /// 0 at low(), 1 at high(). Values beyond the ends, or below 0 on a logarithmic axis, are put on
-  /// them; NaN stays.
+  /// The position of `value`: 0 at low(), 1 at high(). Values beyond the ends, or below 0 on a
+  /// logarithmic axis, are put on the ends; NaN stays NaN.
   double place(double value) const;
 
  private:
@@ -46,7 +48,7 @@ class Axis {
   std::vector<double> ticks_;
 };
 
-/// Seconds in the unit that suits `longest` of them.
+/// The unit of time in which `longest` seconds are told.
 struct TimeUnitOfAxis {
   std::string name;  ///< "seconds", "minutes", "hours" or "days"
   double seconds;

@@ -2,16 +2,95 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "analysis/figure_text.h"
-#include "analysis/metric_text.h"
 #include "base/json_number.h"
+#include "base/terminal.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {
+
+const std::set<std::string> names_and_places{"run_name", "run_dir", "autoresume", "progress_bar"};
+
+/// The default settings of the callbacks that every run has, even if its recipe does not name them.
+const RecipeKeys of_every_run{{"callbacks.speed_monitor.window_size", "100"},
+                              {"callbacks.image_monitor.num_images", "16"},
+                              {"callbacks.image_monitor.interval", "0ba"}};
+
+using KeyMap = std::map<std::string, std::string>;
+
+/// "algorithms.blurpool" of "algorithms.blurpool.min_channels"; all of a shorter key.
+std::string component_of(const std::string& key) {
+  const size_t first = key.find('.');
+  if (first == std::string::npos) return key;
+  return key.substr(0, key.find('.', first + 1));
+}
+
+/// The keys of all runs, in the order of their recipes.
+std::vector<std::string> keys_in_order(const std::vector<Run>& runs) {
+  std::vector<std::string> keys;
+  for (const auto& run : runs) {
+    auto place = keys.begin();
+    for (const auto& [key, value] : run.recipe) {
+      const auto found = std::ranges::find(keys, key);
+      place = (found == keys.end() ? keys.insert(place, key) : found) + 1;
+    }
+  }
+  return keys;
+}
+
+using Values = std::vector<std::optional<std::string>>;
+
+Values values_of(const std::vector<KeyMap>& recipes, const std::string& key) {
+  Values values;
+  for (const auto& recipe : recipes) {
+    const auto found = recipe.find(key);
+    values.push_back(found == recipe.end() ? std::nullopt
+                                           : std::optional<std::string>(found->second));
+  }
+  return values;
+}
+
+/// Whether the values that exist differ.
+bool differ(const Values& values) {
+  std::set<std::string> distinct;
+  for (const auto& value : values)
+    if (value) distinct.insert(*value);
+  return distinct.size() > 1;
+}
+
+bool has_component(const KeyMap& recipe, const std::string& component) {
+  if (recipe.contains(component)) return true;
+  const auto next = recipe.lower_bound(component + ".");
+  return next != recipe.end() && next->first.starts_with(component + ".");
+}
+
+/// Whether `key` has keys below it in some recipe: a list of components, not a setting.
+bool is_parent(const std::vector<std::string>& keys, const std::string& key) {
+  return std::ranges::any_of(keys, [&](const auto& other) { return other.starts_with(key + "."); });
+}
+
+/// The entry of a component that some runs lack.
+RecipeDifference presence_of(const std::string& component, const std::vector<std::string>& keys,
+                             const std::vector<KeyMap>& recipes) {
+  std::string agreed;
+  for (const auto& key : keys) {
+    const auto values = values_of(recipes, key);
+    if (component_of(key) != component || key == component || differ(values)) continue;
+    const auto value =
+        *std::ranges::find_if(values, [](const auto& one) { return one.has_value(); });
+    agreed += (agreed.empty() ? "" : ", ") + key.substr(component.size() + 1) + " " + *value;
+  }
+  RecipeDifference presence{component, agreed, {}};
+  for (const auto& recipe : recipes)
+    presence.values.push_back(has_component(recipe, component) ? std::optional<std::string>("on")
+                                                               : std::nullopt);
+  return presence;
+}
 
 bool is_outcome(const std::string& metric) {
   return metric.starts_with("metrics/") || metric.starts_with("loss/");
@@ -58,7 +137,8 @@ ComparisonRow row_of(const std::string& label, const std::vector<RunOutcome>& ru
   return row;
 }
 
-/// The run whose value of the metric is best; nothing where two share it, or no other has one.
+/// The run whose value of the metric is best; nothing if two runs share the best value or only one
+/// run has any.
 template <class Value>
 std::optional<size_t> winner_of(const std::vector<RunOutcome>& runs, const std::string& metric,
                                 const Value& value) {
@@ -82,7 +162,8 @@ std::optional<size_t> winner_of(const std::vector<RunOutcome>& runs, const std::
   return shared || rivals < 2 ? std::nullopt : best;
 }
 
-/// The last values; below them the best ones, where some run's is another, and their steps.
+/// Adds a row with the last values and, if the best value of some run differs from its last, rows
+/// with the best values and their steps.
 void add_metric_rows(std::vector<ComparisonRow>& rows, const std::vector<RunOutcome>& runs,
                      const std::string& metric) {
   double least = INFINITY;
@@ -151,7 +232,105 @@ std::vector<ComparisonRow> rows_of(const std::vector<RunOutcome>& runs) {
   return rows;
 }
 
+/// The end of a dotted key, which says most of it, in so many columns.
+std::string ending(std::string text, int64_t columns) {
+  if (columns_of(text) <= columns) return text;
+  while (columns_of(text) >= columns) text.erase(0, first_columns(text, 1).size());
+  return "…" + text;
+}
+
+/// Labels, then a column a run.
+class TextTable {
+ public:
+  /// whole: the cells are not shortened.
+  void add(const std::string& label, std::vector<std::string> cells, bool whole) {
+    rows_.push_back({label, std::move(cells), whole});
+  }
+
+  std::string text(int64_t columns) const {
+    int64_t labels = 0;
+    for (const auto& row : rows_) labels = std::max(labels, columns_of(row.label));
+    labels = std::min(labels, columns / 2);
+    const size_t count = rows_.front().cells.size();
+    const auto widths = widths_for(columns - labels, count);
+    std::string all;
+    for (size_t begin = 0, end = 0; begin < count; begin = end) {
+      int64_t taken = labels;
+      while (end < count && (end == begin || taken + gap + widths[end] <= columns))
+        taken += gap + widths[end++];
+      if (begin > 0) all += "\n";
+      for (const auto& row : rows_) all += line_of(row, labels, widths, begin, end);
+    }
+    return all;
+  }
+
+ private:
+  struct Row {
+    std::string label;
+    std::vector<std::string> cells;
+    bool whole;
+  };
+
+  static constexpr int64_t gap = 2, most_of_shortened = 20;
+
+  std::vector<int64_t> widths_of(size_t count, int64_t most) const {
+    std::vector<int64_t> widths(count, 1);
+    for (const auto& row : rows_)
+      for (size_t i = 0; i < count; ++i) {
+        const auto wanted = columns_of(row.cells[i]);
+        widths[i] = std::max(widths[i], row.whole ? wanted : std::min(wanted, most));
+      }
+    return widths;
+  }
+
+  /// Nothing is shortened where there is room for everything.
+  std::vector<int64_t> widths_for(int64_t columns, size_t count) const {
+    auto whole = widths_of(count, columns);
+    int64_t taken = 0;
+    for (const auto width : whole) taken += gap + width;
+    return taken <= columns ? whole : widths_of(count, std::min(most_of_shortened, columns - gap));
+  }
+
+  static std::string line_of(const Row& row, int64_t labels, const std::vector<int64_t>& widths,
+                             size_t begin, size_t end) {
+    std::vector<std::string> cells{ending(row.label, labels)};
+    std::vector<int64_t> columns{labels};
+    for (size_t i = begin; i < end; ++i) {
+      cells.push_back(shortened(row.cells[i], widths[i]));
+      columns.push_back(widths[i]);
+    }
+    return table_line(cells, columns) + "\n";
+  }
+
+  std::vector<Row> rows_;
+};
+
 }  // namespace
+
+std::vector<RecipeDifference> recipe_differences(const std::vector<Run>& runs) {
+  std::vector<KeyMap> recipes;
+  for (const auto& run : runs) recipes.emplace_back(run.recipe.begin(), run.recipe.end());
+  for (const auto& [key, value] : of_every_run)
+    if (std::ranges::any_of(recipes,
+                            [&key = key](const auto& recipe) { return recipe.contains(key); }))
+      for (auto& recipe : recipes) recipe.try_emplace(key, value);
+  const auto keys = keys_in_order(runs);
+  std::vector<RecipeDifference> differences;
+  std::set<std::string> named;
+  for (const auto& key : keys) {
+    if (names_and_places.contains(key) || is_parent(keys, key)) continue;
+    const auto component = component_of(key);
+    const bool lacking = std::ranges::any_of(
+        recipes, [&](const auto& recipe) { return !has_component(recipe, component); });
+    if (lacking && named.insert(component).second)
+      differences.push_back(presence_of(component, keys, recipes));
+    auto values = values_of(recipes, key);
+    const bool sometimes = !lacking && std::ranges::count(values, Values::value_type()) > 0;
+    if (key != component || !lacking)
+      if (differ(values) || sometimes) differences.push_back({key, "", std::move(values)});
+  }
+  return differences;
+}
 
 RunOutcome outcome_of(const Run& run) {
   RunOutcome outcome;
@@ -204,6 +383,30 @@ nlohmann::ordered_json json_of(const Comparison& comparison) {
     for (const auto& value : difference.values) values.push_back(optional(value));
   }
   return {{"runs", runs}, {"differences", differences}};
+}
+
+std::string text_of(const Comparison& comparison, int64_t columns) {
+  TextTable table;
+  std::vector<std::string> names;
+  const std::vector<std::string> gaps(comparison.runs.size());
+  for (const auto& run : comparison.runs) names.push_back(run.name);
+  table.add("", names, false);
+  for (const auto& row : comparison.outcomes) {
+    auto cells = row.cells;
+    if (row.winner) cells[*row.winner] = "* " + cells[*row.winner];
+    table.add(row.label, std::move(cells), true);
+  }
+  if (!comparison.differences.empty())
+    table.add("", gaps, false), table.add("recipes differ in", gaps, false);
+  for (const auto& difference : comparison.differences) {
+    std::vector<std::string> cells;
+    for (const auto& value : difference.values) cells.push_back(value.value_or("-"));
+    table.add("  " + difference.key, std::move(cells), false);
+  }
+  std::string text = table.text(columns);
+  for (const auto& run : comparison.runs)
+    for (const auto& file : run.missing) text += run.name + ": has no " + file + "\n";
+  return text;
 }
 
 }  // namespace composer

@@ -6,11 +6,6 @@
 #include <set>
 
 namespace composer {
-namespace {
-
-constexpr size_t few_points = 120;
-
-}  // namespace
 
 std::string_view name(Against against) {
   static constexpr std::string_view names[] = {"batch", "sample", "seconds"};
@@ -36,21 +31,19 @@ Curve curve_of(const std::vector<LogEntry>& log, const std::string& metric,
     const auto found = entry.values.find(metric);
     if (found == entry.values.end()) continue;
     const Curve::Point point{entry.batch, entry.sample, entry.seconds, found->second};
-    const bool again = !curve.points.empty() && curve.points.back().batch == point.batch &&
-                       curve.points.back().value == point.value;
-    if (again)
-      curve.points.back() = point;
-    else
-      curve.points.push_back(point);
+    if (!curve.points.empty() && curve.points.back().batch == point.batch &&
+        curve.points.back().value == point.value)
+      curve.points.pop_back();
+    curve.points.push_back(point);
   }
   return curve;
 }
 
-std::vector<std::string> metrics_of(const std::vector<LogEntry>& log) {
+std::set<std::string> metrics_of(const std::vector<LogEntry>& log) {
   std::set<std::string> names;
   for (const auto& entry : log)
     for (const auto& [name, value] : entry.values) names.insert(name);
-  return {names.begin(), names.end()};
+  return names;
 }
 
 Curve thinned(const Curve& curve, size_t most) {
@@ -92,8 +85,8 @@ Curve smoothed(const Curve& curve, size_t reach) {
   };
   const auto& points = curve.points;
   const size_t size = points.size(), width = 2 * reach + 1;
-  // In blocks of a window's width each window is the end of one and the beginning of the next, so
-  // that no sum holds a value of outside, however large.
+  // In blocks as wide as a window, each window is the end of one block and the beginning of the
+  // next, so that no sum holds a value from outside the window, however large.
   std::vector<Sum> to_here(size), from_here(size);
   for (size_t i = 0; i < size; ++i)
     to_here[i] = (i % width == 0 ? Sum() : to_here[i - 1]).with(points[i].value);
@@ -132,6 +125,7 @@ bool coincide(const Curve& curve, const Curve& other) {
 }
 
 bool is_noisy(const Curve& curve) {
+  constexpr size_t few_points = 120;
   if (curve.points.size() <= few_points) return false;
   double turns = 0, steps = 0;
   for (size_t i = 2; i < curve.points.size(); ++i) {

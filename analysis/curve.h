@@ -1,7 +1,8 @@
-// What one run logged of one metric, as points that can be drawn.
+// The values of one metric in one run's log, as points that can be drawn.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,20 +29,20 @@ struct Curve {
   std::vector<Point> points;  ///< in order of time; values may be NaN or infinite
 };
 
-/// Every place of the log where `metric` stands; with an `event`, those of this one. Of several at
-/// one batch (a batch's and its epoch's record) the last stays, where they agree.
+/// Every value of `metric` in the log, or only those of `event`. Of equal values at one batch (the
+/// records of the batch and of its epoch) only the last is kept.
 Curve curve_of(const std::vector<LogEntry>& log, const std::string& metric,
                std::string_view event = {});
 
 /// The metrics of a log, in order of their names.
-std::vector<std::string> metrics_of(const std::vector<LogEntry>& log);
+std::set<std::string> metrics_of(const std::vector<LogEntry>& log);
 
-/// At most about `most` points that draw the same picture: of each stretch the smallest and the
-/// largest value, and a gap where it has one; the first and the last of all.
+/// At most about `most` points that draw the same picture: the smallest and the largest value of
+/// each stretch, one gap if the stretch has any, and the first and the last point of all.
 Curve thinned(const Curve& curve, size_t most);
 
-/// The mean over the points around each, `reach` to each side: the trend of a noisy one. Values
-/// that are not finite do not count, and stay gaps.
+/// The running mean over `reach` points to each side. Values that are not finite do not count and
+/// stay gaps.
 Curve smoothed(const Curve& curve, size_t reach);
 
 /// The reach that suits a noisy curve: with it the mean is over a fortieth of the curve.
@@ -50,7 +51,7 @@ size_t trend_reach(const Curve& curve);
 /// Whether any value is finite.
 bool has_points(const Curve& curve);
 
-/// Whether most of the points of `curve` are points of `other` too, whose drawing hides them.
+/// Whether most points of `curve` are also points of `other`, so that one drawing hides the other.
 bool coincide(const Curve& curve, const Curve& other);
 
 /// Whether there are so many points that their noise hides the trend.

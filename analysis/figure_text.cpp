@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <sstream>
 
 #include "base/number_text.h"
+#include "base/terminal.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {
@@ -93,9 +96,7 @@ std::string with_counts(const std::string& text) {
 std::string percent_figure(double share) {
   if (!std::isfinite(share)) return number_text(share, 0);
   const double percent = share * 100;
-  char text[40];
-  std::snprintf(text, sizeof text, "%.*f %%", std::abs(percent) < 9.995 ? 2 : 1, percent);
-  return text;
+  return number_text(percent, std::abs(percent) < 9.995 ? 2 : 1) + " %";
 }
 
 std::string duration_figure(double seconds) {
@@ -125,6 +126,70 @@ std::string tick_figure(double value, double largest) {
   if (size >= 1e6) return scaled(value, 4, 1e6, "M");
   if (size >= 1e4) return scaled(value, 4, 1e3, "k");
   return with_commas(significant(value, 4));
+}
+
+std::string same_of_main(const std::string& metric) {
+  return "metrics/" + std::string(main_evaluation) + metric.substr(metric.rfind('/'));
+}
+
+std::string metric_label(const std::string& metric) {
+  static const std::map<std::string, std::string> labels{
+      {"loss/train", "training loss"},
+      {"metrics/eval/CrossEntropy", "evaluation loss"},
+      {"metrics/train/Accuracy", "training accuracy"},
+      {"metrics/eval/Accuracy", "evaluation accuracy"},
+      {"metrics/eval/mAP", "evaluation mAP"},
+      {"metrics/eval/BinaryCrossEntropy", "evaluation loss"},
+      {"metrics/train/MAE", "training mean error"},
+      {"metrics/eval/MAE", "evaluation mean error"},
+      {"metrics/eval/MSE", "evaluation mean squared error"},
+      {"metrics/eval/R2", "evaluation R2"},
+      {"metrics/eval/Top5Accuracy", "evaluation accuracy, top 5"}};
+  const std::string set(evaluation_set(metric));
+  const bool further = !set.empty() && set != main_evaluation;
+  const auto found = labels.find(further ? same_of_main(metric) : metric);
+  if (found == labels.end()) return metric;
+  return found->second + (further ? " on " + set : "");
+}
+
+int decimals_for(double size) {
+  if (!std::isfinite(size) || size <= 0) return 3;
+  return std::clamp(3 - static_cast<int>(std::floor(std::log10(size))), 0, 6);
+}
+
+std::string metric_figure(const std::string& metric, double value, int decimals) {
+  constexpr double too_many_digits = 1e7;
+  if (!std::isfinite(value) || std::abs(value) >= too_many_digits) return figure(value);
+  return is_share(metric) ? decimal_figure(value * 100, 2) + " %" : decimal_figure(value, decimals);
+}
+
+std::string padded(const std::string& text, int64_t columns, bool to_the_right) {
+  const auto room = std::max<int64_t>(columns - columns_of(text), 0);
+  const std::string space(static_cast<size_t>(room), ' ');
+  return to_the_right ? space + text : text + space;
+}
+
+std::string shortened(const std::string& text, int64_t columns) {
+  return columns_of(text) <= columns ? text : first_columns(text, columns - 1) + "…";
+}
+
+std::vector<int64_t> column_widths(const std::vector<std::string>& headings,
+                                   const std::vector<std::vector<std::string>>& rows) {
+  std::vector<int64_t> widths;
+  for (size_t i = 0; i < headings.size(); ++i) {
+    widths.push_back(columns_of(headings[i]));
+    for (const auto& row : rows) widths[i] = std::max(widths[i], columns_of(row[i]));
+  }
+  return widths;
+}
+
+std::string table_line(const std::vector<std::string>& cells, const std::vector<int64_t>& widths,
+                       size_t words) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i)
+    line += (i == 0 ? "" : "  ") + padded(cells[i], widths[i], i >= words);
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
 }
 
 }  // namespace composer

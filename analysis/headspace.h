@@ -9,21 +9,21 @@
 
 namespace composer {
 
-/// Images a second; nothing where it does not apply or cannot be measured.
+/// Rates in images a second; a rate that does not apply or cannot be measured is empty.
 struct Headspace {
   double as_it_is = 0;
   double wait_fraction = 0;  ///< share of the time that the loop waited for data, as it is
-  double loader_free = 0;    ///< one batch in memory, again and again
-  double step_free = 0;      ///< the loader alone, its samples in the system's cache
-  std::optional<double> decoding_free;      ///< training on samples that are decoded already
-  std::optional<double> copy_free;          ///< loader_free, the batch on the device
-  std::optional<double> cold;               ///< the loader alone, its samples on the storage
-  double storage_share = 0;                 ///< of the samples that were read from there, as it is
-  int64_t decoded_samples = 0;              ///< that decoding_free is of
-  std::optional<double> bytes_of_a_sample;  ///< read from the storage
+  double loader_free = 0;    ///< training on one batch in memory, again and again
+  double step_free = 0;      ///< the loader alone, its samples in the page cache
+  std::optional<double> decoding_free;  ///< training on samples that are already decoded
+  std::optional<double> copy_free;      ///< as loader_free, with the batch on the device
+  std::optional<double> cold;           ///< the loader alone, its samples on the storage
+  double storage_share = 0;  ///< share of the samples that the run as it is reads from the storage
+  int64_t decoded_samples = 0;              ///< samples on which decoding_free was measured
+  std::optional<double> bytes_of_a_sample;  ///< bytes a sample that are read from the storage
 };
 
-/// What a verdict may advise to change.
+/// The settings that a verdict may advise to change.
 struct HeadspaceSetting {
   bool on_cpu = true;
   bool has_amp = false;  ///< --precision amp would change nothing
@@ -41,17 +41,17 @@ std::string name(Limit limit);
 
 struct Verdict {
   Limit limit;
-  double gain;                      ///< times the rate that the run would have with the limit free
-  std::string text;                 ///< one sentence
+  double gain;       ///< rate with the limit removed, as a multiple of the run's rate
+  std::string text;  ///< one sentence
   std::vector<std::string> advice;  ///< what to change, the most promising first
 };
 
-/// The step limits a run that would gain less than a tenth from a loader that costs nothing. Else
-/// the storage does where most samples came from there and it gives fewer than the cache, decoding
-/// where samples that are decoded already give at least half of what the free loader does, and
-/// otherwise the rest of the loader. The copy limits in place of the step where it alone costs a
-/// tenth of it. A loader gains no more than its work alone and the waits for it account for: rates
-/// are taken one after another, on machines that do other work too.
+/// The step limits a run that would gain less than a tenth from a loader that costs nothing.
+/// Otherwise the limit is the storage if most samples came from it and it is slower than the cache,
+/// decoding if already decoded samples give at least half of the free loader's gain, and else the
+/// rest of the loader. The copy replaces the step as the limit if it alone costs a tenth of the
+/// step. A free loader's gain is capped by the loader's own work and the waits for it, because the
+/// rates are measured one after another on machines that do other work too.
 Verdict judge(const Headspace& rates, const HeadspaceSetting& setting);
 
 /// A line for each rate, the verdict and its advice.

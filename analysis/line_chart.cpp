@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
-#include "analysis/chart_axes.h"
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"
 
@@ -15,38 +15,27 @@ constexpr size_t most_points = 2000, most_drawn = 700;
 
 /// The drawing and the field inside it, in units of the drawing.
 constexpr double width = 480, height = 250;
-constexpr double left = 46, right = 468, top = 10, bottom = 216;
+constexpr PlotArea area{46, 468, 10, 216};
 
-double across(double share) { return left + share * (right - left); }
-double up(double share) { return bottom - share * (bottom - top); }
-
-std::string grid(const LineChart& chart, const Axis& values, const Course& course) {
-  std::string drawn;
-  for (const double tick : values.ticks()) {
-    const auto y = length_text(up(values.place(tick)));
-    drawn += element("path", {{"class", "grid"},
-                              {"d", "M" + length_text(left) + " " + y + "H" + length_text(right)}});
-    drawn += element("text", {{"x", length_text(left - 6)}, {"y", y}, {"class", "value"}},
-                     escaped(value_tick(chart, values, tick)));
-  }
-  for (const double tick : course.axis.ticks()) {
-    const auto x = length_text(across(course.axis.place(tick)));
-    drawn +=
-        element("path", {{"class", "tick"}, {"d", "M" + x + " " + length_text(bottom) + "v4"}});
-    drawn += element("text", {{"x", x}, {"y", length_text(bottom + 16)}, {"class", "course"}},
-                     course.tick(tick));
-  }
-  drawn += element("path", {{"class", "base"},
-                            {"d", "M" + length_text(left) + " " + length_text(bottom) + "H" +
-                                      length_text(right)}});
-  return drawn + element("text",
-                         {{"x", length_text((left + right) / 2)},
-                          {"y", length_text(height - 2)},
-                          {"class", "course unit"}},
-                         course.title);
+/// The line from `left` to `right` at the height `y`.
+std::string horizontal(const std::string& css, const PlotArea& plot, double y) {
+  return path_element(
+      css, "M" + length_text(plot.left) + " " + length_text(y) + "H" + length_text(plot.right));
 }
 
-/// What is not finite interrupts the path. stairs: no slopes.
+std::string grid(const LineChart& chart, const Axis& values, const Course& course) {
+  std::string drawn =
+      area.value_grid(values, 6, [&](double tick) { return value_tick(chart, values, tick); });
+  for (const double tick : course.axis.ticks()) {
+    const double x = area.x(course.axis.place(tick));
+    drawn += path_element("tick", "M" + length_text(x) + " " + length_text(area.bottom) + "v4");
+    drawn += text_at(x, area.bottom + 16, "course", course.tick(tick));
+  }
+  return drawn + area.base() + text_at(area.middle(), height - 2, "course unit", course.title);
+}
+
+/// The SVG path of a curve; values that are not finite interrupt it. `stairs` draws steps instead
+/// of slopes.
 std::string path_of(const Curve& curve, const Axis& values, const Course& course,
                     bool stairs = false) {
   std::string path;
@@ -56,8 +45,8 @@ std::string path_of(const Curve& curve, const Axis& values, const Course& course
       pen_down = false;
       continue;
     }
-    const auto x = length_text(across(course.place(point)));
-    const auto y = length_text(up(values.place(point.value)));
+    const auto x = length_text(area.x(course.place(point)));
+    const auto y = length_text(area.y(values.place(point.value)));
     path += pen_down && stairs ? "H" + x + "V" + y : (pen_down ? "L" : "M") + x + " " + y;
     pen_down = true;
   }
@@ -68,8 +57,8 @@ std::string dots_of(const Curve& curve, const Axis& values, const Course& course
   std::string dots;
   for (const auto& point : curve.points)
     if (std::isfinite(point.value))
-      dots += element("circle", {{"cx", length_text(across(course.place(point)))},
-                                 {"cy", length_text(up(values.place(point.value)))},
+      dots += element("circle", {{"cx", length_text(area.x(course.place(point)))},
+                                 {"cy", length_text(area.y(values.place(point.value)))},
                                  {"r", "2.6"}});
   return dots;
 }
@@ -80,7 +69,7 @@ std::string breaks_of(const Curve& curve, const Axis& values, const Course& cour
   for (size_t i = 1; i < curve.points.size(); ++i) {
     const auto &before = curve.points[i - 1], &point = curve.points[i];
     if (std::isfinite(point.value) || !std::isfinite(before.value)) continue;
-    const auto x = across(course.place(point)), y = up(values.place(before.value));
+    const auto x = area.x(course.place(point)), y = area.y(values.place(before.value));
     breaks +=
         element("path",
                 {{"class", "break"},
@@ -90,7 +79,11 @@ std::string breaks_of(const Curve& curve, const Axis& values, const Course& cour
   return breaks;
 }
 
-/// How wide the line is drawn that `above` lines hide, which are drawn after it.
+std::string css_class(const LineChart::Line& line) {
+  return "c" + std::to_string(line.color) + (line.dashed ? " dashed" : "");
+}
+
+/// The stroke width of a line that `above` later lines hide: wide enough to be seen beside them.
 std::string line_width(size_t above) {
   return "stroke-width:" + length_text(1.8 + 1.8 * static_cast<double>(above));
 }
@@ -115,9 +108,7 @@ std::string drawn_line(const LineChart& chart, size_t index, const Axis& values,
   if ((curve.points.size() < few_points && !chart.stairs) ||
       (line.dots && curve.points.size() <= most_dots))
     drawn += dots_of(curve, values, course);
-  return element("g",
-                 {{"class", "c" + std::to_string(line.color) + (line.dashed ? " dashed" : "")}},
-                 drawn + breaks_of(curve, values, course));
+  return element("g", {{"class", css_class(line)}}, drawn + breaks_of(curve, values, course));
 }
 
 std::string drawing(const LineChart& chart, const Axis& values, Against against) {
@@ -131,8 +122,8 @@ std::string drawing(const LineChart& chart, const Axis& values, Against against)
                   {"aria-label", chart.title + " against " + course.title},
                   {"data-against", std::string(name(against))},
                   {"data-unit", std::to_string(static_cast<int64_t>(course.unit))},
-                  {"data-field", length_text(left) + " " + length_text(right) + " " +
-                                     length_text(top) + " " + length_text(bottom)},
+                  {"data-field", length_text(area.left) + " " + length_text(area.right) + " " +
+                                     length_text(area.top) + " " + length_text(area.bottom)},
                   {"data-course", nlohmann::json({course.axis.low(), course.axis.high()}).dump()},
                   {"data-values", nlohmann::json({values.low(), values.high()}).dump()},
                   {"data-scale", values.kind() == Axis::Kind::linear ? "linear" : "logarithmic"}},
@@ -142,13 +133,11 @@ std::string drawing(const LineChart& chart, const Axis& values, Against against)
 nlohmann::ordered_json numbers_of(const LineChart& chart, const ValueUnit& unit) {
   auto lines = nlohmann::ordered_json::array();
   for (const auto& line : chart.lines) {
-    nlohmann::ordered_json json{{"name", line.name},
-                                {"metric", line.curve.metric},
-                                {"color", line.color},
-                                {"batch", nlohmann::json::array()},
-                                {"sample", nlohmann::json::array()},
-                                {"seconds", nlohmann::json::array()},
-                                {"value", nlohmann::json::array()}};
+    const auto none = nlohmann::json::array();
+    nlohmann::ordered_json json{{"name", line.name},   {"metric", line.curve.metric},
+                                {"color", line.color}, {"batch", none},
+                                {"sample", none},      {"seconds", none},
+                                {"value", none}};
     for (const auto& point : line.curve.points) {
       json["batch"].push_back(point.batch);
       json["sample"].push_back(point.sample);
@@ -167,8 +156,7 @@ std::string legend(const LineChart& chart) {
   if (chart.lines.size() < 2 && !chart.named) return "";
   std::string items;
   for (const auto& line : chart.lines)
-    items += element("li",
-                     {{"class", "c" + std::to_string(line.color) + (line.dashed ? " dashed" : "")}},
+    items += element("li", {{"class", css_class(line)}},
                      element("i", {}, "") + escaped(line.name) +
                          (has_points(line.curve) ? "" : ": not finite throughout"));
   return element("ul", {{"class", "legend"}}, items);
@@ -180,7 +168,38 @@ LineChart without_empty_lines(LineChart chart) {
   return chart;
 }
 
+struct Extent {
+  double low = INFINITY, high = -INFINITY;
+  void take(double value) { low = std::min(low, value), high = std::max(high, value); }
+};
+
 }  // namespace
+
+std::string PlotArea::value_grid(const Axis& values, double gap,
+                                 const std::function<std::string(double)>& label) const {
+  std::string drawn;
+  for (const double tick : values.ticks()) {
+    const double height = y(values.place(tick));
+    drawn += horizontal("grid", *this, height) + text_at(left - gap, height, "value", label(tick));
+  }
+  return drawn;
+}
+
+std::string PlotArea::base() const { return horizontal("base", *this, bottom); }
+
+std::string chart_figure(const std::string& title, const std::string& note,
+                         const std::string& label, double width, double height,
+                         const std::string& inner) {
+  return element(
+      "figure", {{"class", "chart"}},
+      element("figcaption", {}, escaped(title) + " " + element("small", {}, escaped(note))) +
+          element("div", {{"class", "plot"}},
+                  element("svg",
+                          {{"viewBox", "0 0 " + length_text(width) + " " + length_text(height)},
+                           {"role", "img"},
+                           {"aria-label", label}},
+                          inner)));
+}
 
 size_t trend_reach(const LineChart& chart, const LineChart::Line& line) {
   size_t reach = 0;
@@ -214,6 +233,76 @@ std::string figure_of(const LineChart& given) {
   inner += element("div", {{"class", "plot"}}, drawings);
   inner += data_element("class", "data", numbers_of(chart, unit));
   return element("figure", {{"class", "chart"}}, inner);
+}
+
+std::string axis_labels() {
+  std::string labels;
+  for (const auto& [id, text] :
+       {std::pair{"batch", "steps"}, {"sample", "images"}, {"seconds", "time"}})
+    labels += element("label", {{"for", std::string("against-") + id}}, text);
+  return element("div", {{"class", "against"}}, element("span", {}, "against") + labels);
+}
+
+std::string figures_of(const std::vector<LineChart>& charts) {
+  std::string all;
+  for (const auto& chart : charts) all += figure_of(chart);
+  return all.empty() ? "" : element("div", {{"class", "charts"}}, all);
+}
+
+Axis values_axis(const LineChart& chart) {
+  Extent extent;
+  std::set<double> distinct;
+  for (const auto& line : chart.lines)
+    for (const auto& point : line.curve.points)
+      if (std::isfinite(point.value)) {
+        extent.take(point.value);
+        if (chart.figures == Figures::pixels) distinct.insert(point.value);
+      }
+  if (chart.figures == Figures::pixels) return Axis::of_marks({distinct.begin(), distinct.end()});
+  if (chart.logarithmic && extent.low > 0) return Axis::logarithmic(extent.low, extent.high);
+  if (chart.from_zero && extent.low > 0) extent.low = 0;
+  const double unit = unit_of(chart.figures, extent.high).size;
+  return Axis::linear(extent.low / unit, extent.high / unit).times(unit);
+}
+
+ValueUnit unit_of(Figures figures, double largest) {
+  switch (figures) {
+    case Figures::share:
+      return {"%", 0.01};
+    case Figures::pixels:
+      return {"px", 1};
+    case Figures::seconds: {
+      if (largest < 1) return {"ms", 0.001};
+      const auto unit = time_unit_for(largest);
+      return {unit.name == "seconds"   ? "s"
+              : unit.name == "minutes" ? "min"
+                                       : unit.name.substr(0, 1),
+              unit.seconds};
+    }
+    case Figures::bytes:
+      return largest < 1 << 30 ? ValueUnit{"MiB", 1 << 20} : ValueUnit{"GiB", 1 << 30};
+    default:
+      return {"", 1};
+  }
+}
+
+std::string value_tick(const LineChart& chart, const Axis& values, double value) {
+  const auto unit = unit_of(chart.figures, values.high());
+  const auto text = tick_figure(
+      value / unit.size, values.kind() == Axis::Kind::linear ? values.high() / unit.size : 0);
+  return unit.name.empty() ? text : text + " " + unit.name;
+}
+
+std::string Course::tick(double value) const { return tick_figure(value, axis.high()); }
+
+Course course_of(const LineChart& chart, Against against) {
+  double end = chart.end.at(against);
+  for (const auto& line : chart.lines)
+    for (const auto& point : line.curve.points) end = std::max(end, point.at(against));
+  if (against != Against::seconds)
+    return {against, 1, against == Against::batch ? "steps" : "images", Axis::counting(end)};
+  const auto [title, unit] = time_unit_for(end);
+  return {against, unit, title, Axis::linear(0, end / unit, Axis::Ends::of_values, 6)};
 }
 
 }  // namespace composer

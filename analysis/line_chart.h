@@ -1,49 +1,105 @@
 // Curves over the course of runs, as SVG.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "analysis/axis.h"
 #include "analysis/curve.h"
 
 namespace composer {
 
-/// How the numbers of a chart read. share: 0.5 is "50 %".
+/// The format of a chart's numbers; `share` shows 0.5 as "50 %".
 enum class Figures { plain, share, pixels, seconds, bytes };
 
 struct LineChart {
   struct Line {
-    std::string name;   ///< for the legend: a run, or a metric of one run
-    int color = 0;      ///< of those of the page, counted from 0
-    bool dots = false;  ///< points that count each: evaluations. Where they are few, all do
+    std::string name;   ///< the legend's entry: a run, or a metric of one run
+    int color = 0;      ///< index into the page's colours
+    bool dots = false;  ///< draws up to 60 points as dots, as a line of few points has anyway
     bool dashed = false;
     Curve curve;
   };
 
-  std::string title, note;  ///< note: small beside the title; may be empty
+  std::string title, note;  ///< note: small print beside the title; may be empty
   Figures figures = Figures::plain;
-  bool logarithmic = false;  ///< where all values are above 0
-  bool from_zero = false;    ///< the vertical axis begins at 0 where no value is below
-  bool stairs = false;       ///< values hold until the next one
-  bool named = false;        ///< a line alone has its name beside it too
-  Curve::Point end{};        ///< the horizontal axes go at least to here
-  std::vector<Line> lines;   ///< those without points are left out
+  bool logarithmic = false;  ///< has no effect unless all values are above 0
+  bool from_zero = false;    ///< the vertical axis begins at 0 unless a value is below 0
+  bool stairs = false;       ///< a value holds until the next point
+  bool named = false;        ///< the legend is shown even for a single line
+  Curve::Point end{};        ///< the horizontal axes reach at least this point
+  std::vector<Line> lines;   ///< lines without points are left out
 };
 
-/// Whether any line has something to be drawn.
+/// The rectangle between the axes, in units of the drawing.
+struct PlotArea {
+  double left, right, top, bottom;
+
+  /// Where a share of the width from the left, or of the height from below, lies.
+  constexpr double x(double share) const { return left + share * (right - left); }
+  constexpr double y(double share) const { return bottom - share * (bottom - top); }
+  constexpr double middle() const { return (left + right) / 2; }
+
+  /// A horizontal line at each tick, and its label `gap` to the left of the area.
+  std::string value_grid(const Axis& values, double gap,
+                         const std::function<std::string(double)>& label) const;
+  /// The line at the bottom.
+  std::string base() const;
+};
+
+/// A <figure> with a caption and the drawing `inner`. label: for readers who cannot see it.
+std::string chart_figure(const std::string& title, const std::string& note,
+                         const std::string& label, double width, double height,
+                         const std::string& inner);
+
+/// Whether any line has a finite value.
 bool has_points(const LineChart& chart);
 
-/// The reach of the means that are drawn over a line (smoothed): the largest that suits a noisy
-/// line of its metric; 0 where none is noisy, and the line is drawn alone.
+/// The reach of the running mean (smoothed) that is drawn over `line`: the largest trend_reach of
+/// the noisy lines of its metric; 0 if none is noisy, and only the line itself is drawn.
 size_t trend_reach(const LineChart& chart, const LineChart::Line& line);
 
 /// A <figure> with a drawing against batches, one against images and one against seconds, of which
 /// the page shows one, and the numbers as JSON in a <script class="data">:
 /// {"title", "lines": [{"name", "metric", "batch": [], "sample": [], "seconds": [], "value": []}]},
-/// the same points that are drawn; not finite: null. Noisy lines, and those of the same metric
-/// beside them, are drawn faintly, their trend over them. At most 2000 points a line (thinned).
-/// Where a line stops being finite is a cross; of one that is nowhere, words say so. Empty where no
-/// line has points.
+/// the same points that are drawn, with null for values that are not finite. Noisy lines, and other
+/// lines of their metric, are drawn faintly under their trend. A line has at most 2000 points
+/// (thinned). A cross marks where a line stops being finite; the legend names lines that are
+/// nowhere finite. Empty if no line has points.
 std::string figure_of(const LineChart& chart);
+
+/// The charts beside each other; empty where none has points.
+std::string figures_of(const std::vector<LineChart>& charts);
+
+/// The labels by which a reader chooses what charts are drawn against; they work without a script.
+std::string axis_labels();
+
+/// The vertical axis of a chart that has a finite value.
+Axis values_axis(const LineChart& chart);
+
+/// The label of a tick of the vertical axis.
+std::string value_tick(const LineChart& chart, const Axis& values, double value);
+
+/// The unit in which a chart's numbers up to `largest` are shown, for example MiB or minutes.
+struct ValueUnit {
+  std::string name;
+  double size = 1;
+};
+ValueUnit unit_of(Figures figures, double largest);
+
+/// The horizontal axis, which starts at the runs' beginning.
+struct Course {
+  Against against;
+  double unit = 1;    ///< the curves' numbers are divided by this first
+  std::string title;  ///< "steps", "images", or a unit of time
+  Axis axis;
+
+  std::string tick(double value) const;
+
+  /// The position of `point` on the axis, in [0, 1].
+  double place(const Curve::Point& point) const { return axis.place(point.at(against) / unit); }
+};
+Course course_of(const LineChart& chart, Against against);
 
 }  // namespace composer

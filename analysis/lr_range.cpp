@@ -7,7 +7,6 @@
 #include "analysis/axis.h"
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"
-#include "analysis/page_parts.h"
 #include "analysis/terminal_plot.h"
 #include "base/json_number.h"
 #include "base/terminal.h"
@@ -15,9 +14,9 @@
 namespace composer {
 namespace {
 
-/// The loss has diverged when it is so many times its lowest.
+/// The loss has diverged once its running mean is above this many times its lowest value.
 constexpr double too_much = 4;
-/// What the mean of the latest losses keeps of itself at each step.
+/// The decay of the running mean of the losses at each step.
 constexpr double keep = 0.8;
 /// The reach of smoothed() to each side, as a part of all steps.
 constexpr int64_t reach_part = 20;
@@ -30,7 +29,7 @@ size_t place_of_lowest(const std::vector<double>& values) {
   return static_cast<size_t>(std::ranges::min_element(values) - values.begin());
 }
 
-/// Among the means of `reach` losses to both sides: those at the ends are of fewer.
+/// The index of the lowest mean among those with `reach` losses on both sides.
 size_t place_of_lowest_mean(const std::vector<double>& smooth, size_t reach) {
   if (smooth.size() <= 2 * reach) return 0;
   const auto begin = smooth.begin() + static_cast<std::ptrdiff_t>(reach);
@@ -100,7 +99,7 @@ std::string LrRange::problem() const {
     squares += rest * rest;
   }
   const auto window = static_cast<double>(2 * reach() + 1);
-  // A mean that a loss takes part in is nearer to it than the truth.
+  // A mean lies closer to a loss that takes part in it than the true value does.
   const double variance = squares / static_cast<double>(end - begin + 1) * window / (window - 1);
   const double noise = std::sqrt(2 * variance / window);
   const double fall = smooth[begin] - smooth[end];
@@ -162,7 +161,7 @@ struct Axes {
   Axis across, up;
 };
 
-/// What is above twice the losses before the lowest is cut.
+/// The vertical axis is cut above twice the range of the losses before the lowest.
 Axes axes_of(const LrRange& range, const std::vector<double>& smooth) {
   const auto& steps = range.steps();
   double low = INFINITY, high = -INFINITY, highest = -INFINITY;
@@ -195,18 +194,11 @@ std::string text_of(const LrRange& range, int64_t columns, bool colors) {
   for (const auto& step : steps) field.dot(x(step.lr), y(step.loss), faint);
   for (size_t i = 1; i < steps.size(); ++i)
     field.line(x(steps[i - 1].lr), y(smooth[i - 1]), x(steps[i].lr), y(smooth[i]), clear);
-  std::vector<std::string> labels(static_cast<size_t>(rows));
-  for (const double tick : up.ticks())
-    labels[static_cast<size_t>(std::llround(
-        (1 - up.place(tick)) * static_cast<double>(rows - 1)))] = tick_figure(tick, up.high());
+  const auto labels =
+      row_labels(up, rows, [&up = up](double tick) { return tick_figure(tick, up.high()); });
   std::string text = "training loss, smoothed, against the learning rate\n";
-  const auto drawn = field.rows();
-  for (size_t row = 0; row < drawn.size(); ++row) {
-    const auto room = std::max<int64_t>(label_columns - columns_of(labels[row]), 0);
-    text += std::string(static_cast<size_t>(room), ' ') + labels[row] +
-            (labels[row].empty() ? " │" : " ┤") +
-            (colors ? drawn[row] : without_colors(drawn[row])) + "\n";
-  }
+  for (const auto& row : labelled_rows(field, labels, label_columns))
+    text += (colors ? row : without_colors(row)) + "\n";
   std::string line(static_cast<size_t>(label_columns + 2), ' ');
   for (const double tick : across.ticks()) {
     const auto label = figure(tick, 2);
@@ -236,65 +228,43 @@ std::string suggestion_text(const LrRange& range) {
 namespace {
 
 std::string curve_figure(const LrRange& range) {
-  constexpr double width = 960, height = 360, left = 60, right = 940, top = 10, bottom = 316;
+  constexpr double width = 960, height = 360;
+  static constexpr PlotArea area{60, 940, 10, 316};
   const auto smooth = range.smoothed();
   const auto [across_axis, up_axis] = axes_of(range, smooth);
-  const auto x = [&axis = across_axis](double lr) {
-    return left + axis.place(lr) * (right - left);
-  };
-  const auto y = [&axis = up_axis](double loss) {
-    return bottom - axis.place(loss) * (bottom - top);
-  };
-  const auto text_at = [](double at, double up, const std::string& kind, const std::string& text) {
-    return element("text", {{"x", length_text(at)}, {"y", length_text(up)}, {"class", kind}},
-                   escaped(text));
-  };
-  const auto line_of = [](const std::string& kind, const std::string& d) {
-    return element("path", {{"class", kind}, {"d", d}});
-  };
-  std::string drawn, dots, path;
-  for (const double tick : up_axis.ticks()) {
-    drawn += line_of(
-        "grid", "M" + length_text(left) + " " + length_text(y(tick)) + "H" + length_text(right));
-    drawn += text_at(left - 8, y(tick), "value", tick_figure(tick, up_axis.high()));
-  }
+  const auto x = [&axis = across_axis](double lr) { return area.x(axis.place(lr)); };
+  const auto y = [&axis = up_axis](double loss) { return area.y(axis.place(loss)); };
+  std::string dots, curve;
+  std::string drawn = area.value_grid(
+      up_axis, 8, [&axis = up_axis](double tick) { return tick_figure(tick, axis.high()); });
   for (const double tick : across_axis.ticks()) {
-    drawn += line_of("tick", "M" + length_text(x(tick)) + " " + length_text(bottom) + "v4");
-    drawn += text_at(x(tick), bottom + 16, "course", figure(tick, 2));
+    drawn +=
+        path_element("tick", "M" + length_text(x(tick)) + " " + length_text(area.bottom) + "v4");
+    drawn += text_at(x(tick), area.bottom + 16, "course", figure(tick, 2));
   }
-  drawn += line_of("base",
-                   "M" + length_text(left) + " " + length_text(bottom) + "H" + length_text(right));
-  drawn += text_at((left + right) / 2, height - 6, "course unit", "learning rate");
+  drawn += area.base() + text_at(area.middle(), height - 6, "course unit", "learning rate");
   for (size_t i = 0; i < smooth.size(); ++i) {
     const auto at = length_text(x(range.steps()[i].lr));
     dots += element("circle", {{"cx", at},
                                {"cy", length_text(y(range.steps()[i].loss))},
                                {"r", "2"},
                                {"style", "fill-opacity:.4"}});
-    path += (path.empty() ? "M" : "L") + at + " " + length_text(y(smooth[i]));
+    curve += (curve.empty() ? "M" : "L") + at + " " + length_text(y(smooth[i]));
   }
   drawn += element("g", {{"class", "c7"}}, dots);
-  drawn += element("g", {{"class", "c0"}}, line_of("line", path));
+  drawn += element("g", {{"class", "c0"}}, path_element("line", curve));
   if (const auto suggestions = range.suggestions()) {
     int row = 0;
     for (const auto& [name, lr] : {std::pair{"suggestion", suggestions->steepest},
                                    {"valley", suggestions->valley},
                                    {"minimum / 10", suggestions->minimum_tenth}}) {
-      drawn += line_of(
-          "pointer", "M" + length_text(x(lr)) + " " + length_text(top) + "V" + length_text(bottom));
-      drawn += text_at(x(lr) + 5, top + 12 + 15 * row++, "", name + (" " + figure(lr, 3)));
+      drawn += path_element("pointer", "M" + length_text(x(lr)) + " " + length_text(area.top) +
+                                           "V" + length_text(area.bottom));
+      drawn += text_at(x(lr) + 5, area.top + 12 + 15 * row++, "", name + (" " + figure(lr, 3)));
     }
   }
   const std::string title = "training loss against the learning rate";
-  return element(
-      "figure", {{"class", "chart"}},
-      element("figcaption", {}, title + " " + element("small", {}, "a dot a step; smoothed")) +
-          element("div", {{"class", "plot"}},
-                  element("svg",
-                          {{"viewBox", "0 0 " + length_text(width) + " " + length_text(height)},
-                           {"role", "img"},
-                           {"aria-label", title}},
-                          drawn)));
+  return chart_figure(title, "a dot a step; smoothed", title, width, height, drawn);
 }
 
 }  // namespace

@@ -20,15 +20,15 @@ class LrRange {
   /// The learning rate grows by the same factor from step to step: 0 < least < most, steps >= 2.
   LrRange(double least, double most, int64_t steps);
 
-  /// Of the step from 0 on.
+  /// The learning rate of a step, counted from 0.
   double lr(int64_t step) const;
-  /// The loss of the next step. Returns whether to go on: not after the last, nor once the mean of
-  /// the latest losses is above 4 times its lowest or a loss is not finite.
+  /// Adds the loss of the next step. Returns false after the last step, and once a loss is not
+  /// finite or the mean of the latest losses is above 4 times its lowest.
   bool add(double loss);
 
   const std::vector<Step>& steps() const { return steps_; }
   bool diverged() const { return diverged_; }
-  /// Of each step the mean over a twentieth of the test to each side, fewer at the ends.
+  /// The mean at each step over a twentieth of the test to each side, fewer at the ends.
   std::vector<double> smoothed() const;
 
   struct Suggestions {
@@ -36,19 +36,20 @@ class LrRange {
     double valley;         ///< the middle of the longest fall (fastai's rule)
     double minimum_tenth;  ///< a tenth of where the smoothed loss is lowest
   };
-  /// Nothing where the loss does not fall by more than its noise: problem() says so.
+  /// Nothing if the loss does not fall by more than its noise; problem() then says so.
   std::optional<Suggestions> suggestions() const;
-  /// Why there is no suggestion; empty where there is one.
+  /// Why there is no suggestion; empty if there is one.
   std::string problem() const;
 
  private:
   size_t reach() const;
-  /// Whether the latest losses are too large, which their running mean is late to tell.
+  /// Whether the latest losses are too large; their running mean lags behind.
   bool ends_high() const;
 
   double least_, most_;
   int64_t count_;
-  double sum_ = 0, weight_ = 0, best_ = 0;  ///< of the latest losses
+  double sum_ = 0, weight_ = 0;  ///< exponential running mean of the losses
+  double best_ = 0;              ///< lowest running mean
   bool diverged_ = false;
   std::vector<Step> steps_;
 };
@@ -59,10 +60,10 @@ nlohmann::ordered_json json_of(const LrRange& range);
 
 /// The curve in a terminal of so many columns, lines with newlines. colors: with escape sequences.
 std::string text_of(const LrRange& range, int64_t columns, bool colors);
-/// What the rules suggest, a line each.
+/// The suggestion of each rule on a line of its own.
 std::string suggestion_text(const LrRange& range);
 
-/// A page of the report's style. recipe: its name.
+/// A page in the report's style. `recipe`: the recipe's name.
 std::string lr_range_page(const LrRange& range, const std::string& recipe);
 
 }  // namespace composer

@@ -1,4 +1,5 @@
-// Pictures of a run's folder, as markup that holds their bytes.
+// Sections on images: what the network was trained with, what it was wrong about, and the confusion
+// matrix.
 #pragma once
 
 #include <string>
@@ -7,16 +8,19 @@
 
 namespace composer {
 
-/// The images that the network was trained with, as it saw them.
+/// The training images as the network saw them.
 std::string training_pictures(const Run& run);
 
-/// After which epoch and step the run's record of an evaluation was made, and of what share.
-std::string evaluation_note(const EvaluationRecord& record);
-
-/// Those of the last evaluation that it was most wrong about, with what it took them for.
+/// The images of the last evaluation with the highest loss, with the classes that they were taken
+/// for.
 std::string wrong_pictures(const Run& run);
 
-/// RFC 4648.
+/// Base64 as in RFC 4648.
 std::string base64(std::string_view bytes);
+
+/// Accuracy of each class, worst first (of many classes the worst), the confusion matrix (of up to
+/// 40 classes), and which classes are most often taken for which; the cells as JSON in a <script
+/// class="confusion-cells">.
+std::string confusion_section(const Run& run);
 
 }  // namespace composer

@@ -13,8 +13,7 @@ namespace composer {
 /// without a script only the values under the pointer are missing. At least one run.
 std::string report_page(const std::vector<Run>& runs);
 
-/// The files of analysis/page/, which the build copies into the program.
-std::string_view report_style();
-std::string_view report_script();
+/// The status in its colour.
+std::string status_pill(const std::string& status);
 
 }  // namespace composer

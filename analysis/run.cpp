@@ -26,20 +26,20 @@ std::optional<std::string> text_in(Run& run, const char* name) {
   return text.str();
 }
 
-/// A number in a file that cannot be meant.
+/// Thrown for a number out of its range.
 struct Senseless {};
 
-/// Hands the file's JSON to `read`, whose exceptions of JSON's, and Senseless, mean that it is no
-/// such file: it is left out.
-template <class Read>
-void read_json(Run& run, const char* name, const Read& read) {
+/// result = read(the file's JSON). A file that `read` refuses, by an exception of JSON's or by
+/// Senseless, is left out.
+template <class Result, class Read>
+void read_json(Run& run, const char* name, Result& result, const Read& read) {
   const auto text = text_in(run, name);
   if (!text) return;
   const auto is_none = [&] {
     run.damage.push_back((run.folder / name).string() + ": is no " + name + " of a run; left out");
   };
   try {
-    read(ordered_json::parse(*text));
+    result = read(ordered_json::parse(*text));
   } catch (const nlohmann::json::exception&) {
     is_none();
   } catch (const Senseless&) {
@@ -47,7 +47,7 @@ void read_json(Run& run, const char* name, const Read& read) {
   }
 }
 
-/// In [least, most].
+/// An integer in [least, most]; throws Senseless otherwise.
 int64_t integer_of(const ordered_json& json, int64_t least, int64_t most) {
   if (!json.is_number_integer()) throw Senseless();
   const auto number = json.get<int64_t>();
@@ -191,12 +191,10 @@ Run read_run_papers(const fs::path& folder) {
   Run run;
   run.folder = fs::weakly_canonical(folder);
   run.name = run.folder.filename().string();
-  read_json(run, "summary.json", [&](const auto& json) { run.summary = summary_of(json); });
-  read_json(run, "about.json", [&](const auto& json) { run.description = description_of(json); });
-  read_json(run, "evaluation.json",
-            [&](const auto& json) { run.evaluation = evaluation_of(json); });
-  read_json(run, "images/index.json",
-            [&](const auto& json) { run.training_images = images_of(json); });
+  read_json(run, "summary.json", run.summary, summary_of);
+  read_json(run, "about.json", run.description, description_of);
+  read_json(run, "evaluation.json", run.evaluation, evaluation_of);
+  read_json(run, "images/index.json", run.training_images, images_of);
   if (auto text = text_in(run, "hparams.yaml")) {
     try {
       run.recipe = keys_of(*text, run.folder / "hparams.yaml");

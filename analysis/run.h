@@ -1,4 +1,4 @@
-// A run as its folder tells it, finished or going on.
+// A run as read from its folder, finished or going on.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct RunSummary {
     int64_t batch;
   };
 
-  std::string status, message;  ///< message: of a failed or interrupted run what ended it
-  std::string stopped;          ///< why a completed one ended before its length
-  std::string ended;            ///< time of day; empty of older runs
+  std::string status, message;  ///< message: what ended a failed or interrupted run
+  std::string stopped;          ///< why a completed run ended before its full length
+  std::string ended;            ///< date and time; empty for older runs
   int64_t epochs = 0, batches = 0, samples = 0;
   double seconds = 0, samples_per_second = 0;
   std::optional<double> wait_fraction;
@@ -39,11 +39,11 @@ struct RunDescription {
     std::vector<std::string> changes;
   };
 
-  std::string began, host;          ///< time of day; both empty of older runs
+  std::string began, host;          ///< date and time, machine; both empty for older runs
   std::vector<std::string> header;  ///< lines for people: "device: ..."
   std::vector<std::string> class_names;
   std::vector<Surgery> surgery;
-  std::optional<int64_t> total_batches;  ///< nothing where the run's length is in seconds
+  std::optional<int64_t> total_batches;  ///< empty if the run's length is in seconds
 };
 
 /// evaluation.json, of the last evaluation.
@@ -54,16 +54,16 @@ struct EvaluationRecord {
   struct Wrong {
     std::filesystem::path image;  ///< in the run's folder
     int64_t label;
-    double loss, probability;                        ///< of the label
+    double loss, probability;                        ///< probability: that of the label
     std::vector<std::pair<int64_t, double>> likely;  ///< class and probability, likeliest first
-    std::string path{};               ///< what its set calls the sample; may be empty
-    std::optional<int64_t> sample{};  ///< its number there
+    std::string path{};               ///< the sample's name in its data set; may be empty
+    std::optional<int64_t> sample{};  ///< the sample's number in its data set
   };
 
   int64_t epoch = 0, batch = 0, num_classes = 0;
   std::vector<Cell> confusion;  ///< cells that are not 0
   std::vector<Wrong> wrong;     ///< highest loss first
-  bool all_ranks = true;        ///< else `wrong` is of the first rank's share
+  bool all_ranks = true;        ///< false: `wrong` covers the first rank's share only
 };
 
 /// A picture in the run's folder.
@@ -86,25 +86,24 @@ struct Run {
   std::optional<EvaluationRecord> evaluation;
   std::vector<RunImage> training_images;  ///< as the network saw them
   std::vector<std::string> missing;       ///< names of files that are not there
-  std::vector<std::string> damage;        ///< what was left out of damaged files, a line each
-  bool going_on = false;                  ///< a process trains it: for the caller to find out
+  std::vector<std::string> damage;        ///< a message per damaged file or part that was left out
+  bool going_on = false;                  ///< a process trains the run; set by the caller
 
-  /// "going on", what the summary says, or "killed" where there is none.
+  /// "going on", the summary's status, or "killed" without a summary.
   std::string status() const;
-  LogEntry last() const;  ///< all zero where nothing is logged
+  LogEntry last() const;  ///< all zero if nothing is logged
   std::string class_name(int64_t index) const;
-  /// Of the line of its header that begins with `key`: "network"; empty where there is none.
+  /// The text behind `key`, for example "network", in the run's header; empty without such a line.
   std::string told(const std::string& key) const;
 };
 
-/// UserError where `folder` is none, or its metrics.jsonl cannot be read at all. What is damaged
-/// besides is left out, and named in `damage`.
+/// UserError if `folder` is no folder or its metrics.jsonl cannot be read at all. Other damaged
+/// files are left out and named in `damage`.
 Run read_run(const std::filesystem::path& folder);
-/// The same without its log.
+/// As read_run(), without the log.
 Run read_run_papers(const std::filesystem::path& folder);
 
-/// What sets several runs apart: their folders' names, with as much of the path before it as that
-/// takes.
+/// Makes the runs' names distinct: the folder's name with as many parent folders as that takes.
 void name_apart(std::vector<Run>& runs);
 
 }  // namespace composer

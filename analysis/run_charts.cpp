@@ -1,12 +1,12 @@
 #include "analysis/run_charts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 
-#include "analysis/chart_axes.h"
 #include "analysis/figure_text.h"
-#include "analysis/metric_text.h"
+#include "analysis/line_chart.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
@@ -48,13 +48,16 @@ const std::vector<Subject> subjects{
     {"Use of the device's peak", {{"throughput/mfu", "mfu"}}, Figures::share, true},
 };
 
-/// The subjects, with the metrics of further evaluation sets beside val_dataset's.
-std::vector<Subject> subjects_of(std::span<const Run> runs) {
+std::set<std::string> logged_metrics(std::span<const Run> runs) {
   std::set<std::string> logged;
-  for (const auto& run : runs)
-    for (const auto& metric : metrics_of(run.log)) logged.insert(metric);
+  for (const auto& run : runs) logged.merge(metrics_of(run.log));
+  return logged;
+}
+
+/// The subjects, with the metrics of further evaluation sets added to val_dataset's metrics.
+std::vector<Subject> subjects_of(std::span<const Run> runs) {
   auto all = subjects;
-  for (const auto& metric : logged) {
+  for (const auto& metric : logged_metrics(runs)) {
     const std::string set(evaluation_set(metric));
     if (set.empty() || set == main_evaluation) continue;
     for (auto& subject : all) {
@@ -71,31 +74,17 @@ std::vector<Subject> subjects_of(std::span<const Run> runs) {
 /// Several runs: each metric has its own chart.
 std::string title_of(const Subject& subject, const Metric& metric) {
   if (subject.metrics.size() == 1) return subject.title;
-  static const std::map<std::string, std::string> titles{
-      {"loss/train", "Training loss"},
-      {"metrics/eval/CrossEntropy", "Evaluation loss"},
-      {"metrics/train/Accuracy", "Training accuracy"},
-      {"metrics/eval/Accuracy", "Evaluation accuracy"},
-      {"metrics/eval/Top5Accuracy", "Evaluation accuracy, top 5"},
-      {"metrics/eval/mAP", "Evaluation mAP"},
-      {"metrics/eval/BinaryCrossEntropy", "Evaluation loss"},
-      {"metrics/train/MAE", "Training mean error"},
-      {"metrics/eval/MAE", "Evaluation mean error"},
-      {"metrics/eval/R2", "Evaluation R2"},
-      {"progressive_resizing/width", "Image width"},
-      {"progressive_resizing/height", "Image height"}};
-  const auto found = titles.find(metric.name);
-  if (found != titles.end()) return found->second;
-  const auto main = titles.find(same_of_main(metric.name));
-  return (main != titles.end() ? main->second : subject.title) + " on " +
-         std::string(evaluation_set(metric.name));
+  if (metric.name == "progressive_resizing/width") return "Image width";
+  auto title = metric_label(metric.name);
+  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+  return title;
 }
 
 /// Metrics of training are means over an epoch, in which they begin anew.
 bool is_mean_of_epoch(const std::string& metric) { return metric.starts_with("metrics/train/"); }
 
-/// The mean over a part of an epoch says less than that over a whole one, so that the curves of a
-/// chart have the latter where one of them is more than a point then.
+/// Whether the curves of `metric` show means over whole epochs only, as they do if that leaves more
+/// than one point in some run; a mean over a part of an epoch says less.
 bool of_whole_epochs(std::span<const Run> runs, const std::string& metric) {
   return is_mean_of_epoch(metric) && std::ranges::any_of(runs, [&](const auto& run) {
            return curve_of(run.log, metric, "epoch").points.size() > 1;
@@ -106,7 +95,7 @@ Curve curve_in(const Run& run, const std::string& metric, bool whole_epochs) {
   return curve_of(run.log, metric, whole_epochs ? "epoch" : "");
 }
 
-/// What a chart's curves of `metric` are; "" where that needs no words.
+/// What the curves of `metric` show, in words; empty if that is plain.
 std::string what_is_drawn(const std::string& metric, bool whole_epochs,
                           const std::vector<std::string>& without) {
   if (!is_mean_of_epoch(metric)) return "";
@@ -116,7 +105,8 @@ std::string what_is_drawn(const std::string& metric, bool whole_epochs,
   return text + (without.empty() ? "" : " has ended");
 }
 
-/// Whether powers of ten show the curves better. One outlier of a loss hides all else of it.
+/// Whether a logarithmic axis shows the curves better. The limit is lower for losses, where one
+/// outlier hides all other values.
 bool spans_decades(const LineChart& chart) {
   const bool loss = std::ranges::any_of(
       chart.lines, [](const auto& line) { return smaller_is_better(line.curve.metric); });
@@ -128,7 +118,7 @@ bool spans_decades(const LineChart& chart) {
   return !chart.from_zero && low > 0 && high >= (loss ? 50 : 500) * low;
 }
 
-/// The place where the longest of the runs is.
+/// The furthest batch, sample and second of all runs.
 Curve::Point end_of(std::span<const Run> runs) {
   Curve::Point end{};
   for (const auto& run : runs) {
@@ -143,9 +133,7 @@ LineChart finished(LineChart chart, std::span<const Run> runs) {
   chart.logarithmic = spans_decades(chart);
   chart.end = end_of(runs);
   chart.stairs = chart.figures == Figures::pixels;
-  const bool trend =
-      std::ranges::any_of(chart.lines, [](const auto& line) { return is_noisy(line.curve); });
-  if (trend)
+  if (std::ranges::any_of(chart.lines, [](const auto& line) { return is_noisy(line.curve); }))
     chart.note += (chart.note.empty() ? "" : "; ") +
                   std::string("faint: every batch; strong: the mean around it");
   return chart;
@@ -157,7 +145,7 @@ bool same_points(const Curve& a, const Curve& b) {
   });
 }
 
-/// Of a further evaluation set: one for each set of the chart.
+/// The colour of a further evaluation set: each set of the chart has its own.
 int further_color(const std::string& metric, const LineChart& chart) {
   constexpr int first = 2, colors = 8;
   std::set<std::string_view> sets;
@@ -219,10 +207,9 @@ bool is_shown_elsewhere(const std::string& name) {
   const auto metric = set.empty() ? name : same_of_main(name);
   if (metric.starts_with("time/") || metric.starts_with("ranks/") || metric == "wall_clock/train")
     return true;
-  for (const auto& subject : subjects)
-    for (const auto& known : subject.metrics)
-      if (known.name == metric) return true;
-  return false;
+  return std::ranges::any_of(subjects, [&](const auto& subject) {
+    return std::ranges::find(subject.metrics, metric, &Metric::name) != subject.metrics.end();
+  });
 }
 
 Figures figures_of(const std::string& metric) {
@@ -277,10 +264,7 @@ std::vector<LineChart> main_charts_of(std::span<const Run> runs) {
 RunCharts charts_of(std::span<const Run> runs) {
   RunCharts charts;
   charts.main = main_charts_of(runs);
-  std::set<std::string> metrics;
-  for (const auto& run : runs)
-    for (const auto& metric : metrics_of(run.log)) metrics.insert(metric);
-  for (const auto& metric : metrics)
+  for (const auto& metric : logged_metrics(runs))
     if (!is_shown_elsewhere(metric)) add_other(charts, metric, runs);
   return charts;
 }

@@ -13,12 +13,12 @@ namespace composer {
 
 struct RunCharts {
   std::vector<LineChart> main;    ///< loss, accuracy, learning rate, image size, speed, ...
-  std::vector<LineChart> others;  ///< whatever else was logged and moved
-  /// Logged and always the same in a run: metric, and the value in each run (empty: not logged).
+  std::vector<LineChart> others;  ///< all other metrics that changed
+  /// Metrics that never changed in any run, with the value in each run (empty: not logged).
   std::vector<std::pair<std::string, std::vector<std::string>>> constants;
 };
 
-/// Of one run a chart holds what belongs together, training and evaluation; of several it holds one
+/// The charts of one run combine training and evaluation; each chart of several runs shows one
 /// metric of all of them.
 RunCharts charts_of(std::span<const Run> runs);
 /// RunCharts::main alone.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -15,6 +16,44 @@
 namespace composer {
 namespace {
 
+/// The continued fraction of the incomplete beta function, by Lentz's method.
+double beta_fraction(double a, double b, double x) {
+  constexpr double tiny = 1e-300, enough = 1e-15;
+  constexpr int most_terms = 10'000;
+  const auto away_from_zero = [](double value) { return std::abs(value) < tiny ? tiny : value; };
+  double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), product = d;
+  for (int i = 1; i <= most_terms; ++i) {
+    const double m = i;
+    const std::array terms{m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                           -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))};
+    double factor = 1;
+    for (const double term : terms) {
+      d = 1 / away_from_zero(1 + term * d);
+      c = away_from_zero(1 + term / c);
+      factor = c * d;
+      product *= factor;
+    }
+    if (std::abs(factor - 1) < enough) break;
+  }
+  return product;
+}
+
+/// Regularized: the share of Beta(a, b) below x, in [0, 1].
+double incomplete_beta(double a, double b, double x) {
+  if (x <= 0 || x >= 1) return x <= 0 ? 0 : 1;
+  const double front = std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) +
+                                a * std::log(x) + b * std::log1p(-x));
+  if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(a, b, x) / a;
+  return 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+/// The probability that Student's t is above `t`, which is not negative.
+double student_tail(double t, double degrees) {
+  return incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t)) / 2;
+}
+
+constexpr double confidence = 0.95;
+
 using nlohmann::ordered_json;
 
 bool meets(const StudyTarget& target, double value) {
@@ -22,16 +61,16 @@ bool meets(const StudyTarget& target, double value) {
 }
 
 std::optional<Curve::Point> first_that_meets(const Curve& curve, const StudyTarget& target) {
-  for (const auto& point : curve.points)
-    if (meets(target, point.value)) return point;
-  return {};
+  const auto found = std::ranges::find_if(
+      curve.points, [&](const auto& point) { return meets(target, point.value); });
+  return found == curve.points.end() ? std::nullopt : std::optional(*found);
 }
 
 Repeats of_done(const Variant& variant, const auto& value) {
   std::vector<double> values;
   for (const auto& run : variant.runs)
     if (run.done())
-      if (const std::optional<double> found = value(run)) values.push_back(*found);
+      if (const std::optional<double> found = std::invoke(value, run)) values.push_back(*found);
   return repeats_of(values);
 }
 
@@ -58,27 +97,88 @@ ordered_json json_of(const Contrast& contrast) {
 
 ordered_json json_of(const StudyRun& run) {
   const auto reached = [&](const auto& value) {
-    return run.reached ? ordered_json(value(*run.reached)) : ordered_json();
+    return run.reached ? ordered_json(std::invoke(value, *run.reached)) : ordered_json();
   };
-  ordered_json json{
-      {"run", run.name},
-      {"seed", run.seed},
-      {"status", run.status},
-      {"metric", number(run.metric)},
-      {"seconds", run.seconds},
-      {"samples", run.samples},
-      {"jobs", run.jobs},
-      {"others_share", run.others_share},
-      {"images_per_s", number(run.images_per_second)},
-      {"peak_memory_bytes",
-       run.peak_memory_bytes ? ordered_json(*run.peak_memory_bytes) : ordered_json()},
-      {"samples_to_target", reached([](const auto& point) { return point.sample; })},
-      {"seconds_to_target", reached([](const auto& point) { return point.seconds; })}};
+  ordered_json json{{"run", run.name},
+                    {"seed", run.seed},
+                    {"status", run.status},
+                    {"metric", number(run.metric)},
+                    {"seconds", run.seconds},
+                    {"samples", run.samples},
+                    {"jobs", run.jobs},
+                    {"others_share", run.others_share},
+                    {"images_per_s", number(run.images_per_second)},
+                    {"peak_memory_bytes",
+                     run.peak_memory_bytes ? ordered_json(*run.peak_memory_bytes) : ordered_json()},
+                    {"samples_to_target", reached(&Curve::Point::sample)},
+                    {"seconds_to_target", reached(&Curve::Point::seconds)}};
   if (!run.message.empty()) json["message"] = run.message;
   return json;
 }
 
 }  // namespace
+
+Repeats repeats_of(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  Repeats repeats{std::ssize(values), NAN, NAN};
+  if (values.empty()) return repeats;
+  if (std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {
+    repeats.mean = values[0];  // a sum would round
+    if (values.size() > 1) repeats.deviation = 0;
+    return repeats;
+  }
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value;
+  repeats.mean = sum / count;
+  for (const double value : values) squares += (value - repeats.mean) * (value - repeats.mean);
+  if (values.size() > 1) repeats.deviation = std::sqrt(squares / (count - 1));
+  return repeats;
+}
+
+double student_quantile(double probability, double degrees) {
+  if (probability < 0.5) return -student_quantile(1 - probability, degrees);
+  const double tail = 1 - probability;
+  double low = 0, high = 1;
+  while (student_tail(high, degrees) > tail && high < 1e300) low = high, high *= 2;
+  constexpr int halvings = 200;
+  for (int i = 0; i < halvings && low < high; ++i) {
+    const double middle = low + (high - low) / 2;
+    if (middle == low || middle == high) break;
+    (student_tail(middle, degrees) > tail ? low : high) = middle;
+  }
+  return low + (high - low) / 2;
+}
+
+std::optional<bool> Contrast::beyond_noise() const {
+  if (!margin || std::isnan(value)) return {};
+  return std::abs(value) > *margin;
+}
+
+Contrast contrast_of(std::span<const std::pair<double, Repeats>> parts) {
+  Contrast contrast;
+  double variance = 0, of_degrees = 0;
+  bool repeated = true;
+  for (const auto& [weight, repeats] : parts) {
+    contrast.value += weight * repeats.mean;
+    if (repeats.count < 2) {
+      repeated = false;
+      continue;
+    }
+    const auto count = static_cast<double>(repeats.count);
+    const double of_mean = weight * weight * repeats.deviation * repeats.deviation / count;
+    variance += of_mean;
+    of_degrees += of_mean * of_mean / (count - 1);
+  }
+  if (!repeated || !(variance > 0) || !std::isfinite(variance)) return contrast;
+  const double degrees = variance * variance / of_degrees;
+  contrast.margin = student_quantile((1 + confidence) / 2, degrees) * std::sqrt(variance);
+  return contrast;
+}
+
+Contrast difference_of(const Repeats& a, const Repeats& b) {
+  const std::array parts{std::pair(1.0, a), std::pair(-1.0, b)};
+  return contrast_of(parts);
+}
 
 StudyRun read_study_run(const std::filesystem::path& folder, int64_t seed,
                         const std::string& metric, const std::optional<StudyTarget>& target) {
@@ -92,7 +192,7 @@ StudyRun read_study_run(const std::filesystem::path& folder, int64_t seed,
   auto run = read_run_papers(folder);
   try {
     run.log = read_run_log(folder / "metrics.jsonl").entries;
-  } catch (const UserError&) {  // it ended before anything was logged
+  } catch (const UserError&) {  // the run ended before anything was logged
   }
   const auto outcome = outcome_of(run);
   study.status = outcome.status;
@@ -112,19 +212,17 @@ StudyRun read_study_run(const std::filesystem::path& folder, int64_t seed,
 
 VariantFigures figures_of(const Variant& variant) {
   VariantFigures figures;
-  using Number = std::optional<double>;
-  figures.metric = of_done(variant, [](const auto& run) { return run.metric; });
-  figures.seconds = of_done(variant, [](const auto& run) { return Number(run.seconds); });
-  figures.samples =
-      of_done(variant, [](const auto& run) { return Number(static_cast<double>(run.samples)); });
-  figures.images_per_second =
-      of_done(variant, [](const auto& run) { return run.images_per_second; });
-  figures.samples_to_target = of_done(variant, [](const auto& run) {
-    return run.reached ? Number(static_cast<double>(run.reached->sample)) : Number();
-  });
-  figures.seconds_to_target = of_done(variant, [](const auto& run) {
-    return run.reached ? Number(run.reached->seconds) : Number();
-  });
+  const auto at_target = [&](const auto& value) {
+    return of_done(variant, [&](const auto& run) {
+      return run.reached ? std::optional<double>(std::invoke(value, *run.reached)) : std::nullopt;
+    });
+  };
+  figures.metric = of_done(variant, &StudyRun::metric);
+  figures.seconds = of_done(variant, &StudyRun::seconds);
+  figures.samples = of_done(variant, &StudyRun::samples);
+  figures.images_per_second = of_done(variant, &StudyRun::images_per_second);
+  figures.samples_to_target = at_target(&Curve::Point::sample);
+  figures.seconds_to_target = at_target(&Curve::Point::seconds);
   for (const auto& run : variant.runs) {
     if (!run.done()) ++figures.failed;
     if (run.done() && run.peak_memory_bytes)

@@ -1,12 +1,49 @@
 // The page of a study.
-#include "analysis/headline.h"
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "analysis/figure_text.h"
+#include "analysis/line_chart.h"
 #include "analysis/markup.h"
-#include "analysis/page_parts.h"
-#include "analysis/study_charts.h"
+#include "analysis/report.h"
 #include "analysis/study_table.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {
+
+constexpr size_t colors = 8;
+constexpr int64_t most_name_columns = 34;
+
+std::string dot_at(double x, double y, double radius, const std::string& title,
+                   const std::string& style = "") {
+  Attributes attributes{{"cx", length_text(x)}, {"cy", length_text(y)}, {"r", length_text(radius)}};
+  if (!style.empty()) attributes.emplace_back("style", style);
+  return element("circle", attributes, element("title", {}, escaped(title)));
+}
+
+LineChart metric_chart(const Study& study) {
+  LineChart chart;
+  chart.title = metric_label(study.metric);
+  chart.figures = is_share(study.metric) ? Figures::share : Figures::plain;
+  return chart;
+}
+
+/// A chart of `values` of the study's metric, from which its axis is made.
+LineChart chart_of(const Study& study, const std::vector<double>& values) {
+  auto chart = metric_chart(study);
+  Curve curve{study.metric, {}};
+  for (const double value : values) curve.points.push_back({0, 0, 0, value});
+  chart.lines.push_back({"", 0, true, false, curve});
+  return chart;
+}
+
+/// Half of the 95 % interval of the mean; 0 if unknown.
+double margin_of(const Repeats& repeats) {
+  const std::pair<double, Repeats> alone[]{{1.0, repeats}};
+  return contrast_of(alone).margin.value_or(0);
+}
 
 std::string table_markup(const StudyTable& table) {
   if (table.rows.empty()) return "";
@@ -15,15 +52,12 @@ std::string table_markup(const StudyTable& table) {
     head += element("th", {{"class", head.empty() ? "" : "number"}}, escaped(heading));
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const auto& cells = table.rows[i];
-    std::string row = element("th", {{"scope", "row"}}, escaped(cells[0]));
+    std::string row = row_heading(escaped(cells[0]));
     for (size_t column = 1; column < cells.size(); ++column)
-      row += element("td", {{"class", "number"}}, escaped(cells[column]));
+      row += number_cell(escaped(cells[column]));
     rows += element("tr", {{"class", table.marked[i] ? "beyond" : ""}}, row);
   }
-  return element(
-      "div", {{"class", "wide"}},
-      element("table", {{"class", "study"}},
-              element("thead", {}, element("tr", {}, head)) + element("tbody", {}, rows)));
+  return wide_table("study", head, rows);
 }
 
 std::string remark_lines(const Study& study) {
@@ -39,9 +73,8 @@ std::string runs_table(const Study& study, const std::string& runs) {
     for (const auto& run : variant.runs) {
       const auto link = runs + "/" + run.name + "/report.html";
       rows += element("tr", {},
-                      element("th", {{"scope", "row"}},
-                              run.has_page ? element("a", {{"href", link}}, escaped(run.name))
-                                           : escaped(run.name)) +
+                      row_heading(run.has_page ? element("a", {{"href", link}}, escaped(run.name))
+                                               : escaped(run.name)) +
                           element("td", {}, status_pill(run.status)) +
                           element("td", {}, escaped(run.message)));
     }
@@ -50,6 +83,154 @@ std::string runs_table(const Study& study, const std::string& runs) {
 
 std::string wide_figure(const std::string& figure) {
   return figure.empty() ? "" : element("div", {{"class", "figure-row"}}, figure);
+}
+
+/// A row per variant: its runs' metric as dots, the mean and its 95 % interval. Empty if no run is
+/// completed.
+std::string spread_figure(const Study& study) {
+  std::vector<double> values;
+  for (const auto& variant : study.variants) {
+    for (const auto& run : variant.runs)
+      if (run.done() && run.metric && std::isfinite(*run.metric)) values.push_back(*run.metric);
+    const auto repeats = figures_of(variant).metric;
+    if (repeats.count > 1 && std::isfinite(repeats.mean))
+      for (const double sign : {-1, 1})
+        values.push_back(repeats.mean + sign * std::min(margin_of(repeats), 3 * repeats.deviation));
+  }
+  if (values.empty()) return "";
+  const auto chart = chart_of(study, values);
+  const auto axis = values_axis(chart);
+  constexpr double width = 960, row = 26, top = 6;
+  const PlotArea area{220, 940, top, top + row * static_cast<double>(study.variants.size())};
+  const auto across = [&](double value) { return area.x(axis.place(value)); };
+  std::string drawn;
+  for (const double tick : axis.ticks()) {
+    drawn += path_element("grid", "M" + length_text(across(tick)) + " " + length_text(top) + "V" +
+                                      length_text(area.bottom));
+    drawn += text_at(across(tick), area.bottom + 16, "course", value_tick(chart, axis, tick));
+  }
+  for (size_t i = 0; i < study.variants.size(); ++i) {
+    const auto& variant = study.variants[i];
+    const double y = top + row * (static_cast<double>(i) + 0.5);
+    drawn += text_at(area.left - 10, y, "value", shortened(variant.name, most_name_columns));
+    const auto repeats = figures_of(variant).metric;
+    std::string marks;
+    if (repeats.count > 1 && std::isfinite(repeats.mean)) {
+      const double margin = margin_of(repeats), x = across(repeats.mean);
+      marks += path_element("line", "M" + length_text(across(repeats.mean - margin)) + " " +
+                                        length_text(y) + "H" +
+                                        length_text(across(repeats.mean + margin)));
+      marks += path_element("line", "M" + length_text(x) + " " + length_text(y - 7) + "v14");
+    }
+    for (const auto& run : variant.runs)
+      if (run.done() && run.metric && std::isfinite(*run.metric))
+        marks += dot_at(across(*run.metric), y, 3.4,
+                        "seed " + std::to_string(run.seed) + ": " +
+                            metric_figure(study.metric, *run.metric, decimals_for(*run.metric)),
+                        "fill-opacity:.55");
+    drawn +=
+        element("g", {{"class", "c" + std::to_string(i == 0 && study.compared ? 1 : 0)}}, marks);
+  }
+  drawn += area.base();
+  return chart_figure(chart.title, "a dot a seed; mean and its 95 % interval",
+                      chart.title + " of each variant", width, area.bottom + 22, drawn);
+}
+
+enum class CostKind { time, money };
+/// The metric against time or price, with the frontier (frontier_of). A dot is a variant's mean;
+/// series are lines. Empty for fewer than two variants with results.
+std::string frontier_figure(const Study& study, CostKind cost) {
+  struct Place {
+    size_t variant;
+    double x, y;
+  };
+  const double price = cost == CostKind::money ? study.price_per_hour.value_or(0) / 3600 : 1;
+  std::vector<Place> places;
+  std::vector<double> values, costs;
+  for (size_t i = 0; i < study.variants.size(); ++i) {
+    const auto figures = figures_of(study.variants[i]);
+    if (figures.metric.count == 0 || !std::isfinite(figures.metric.mean)) continue;
+    places.push_back({i, figures.seconds.mean * price, figures.metric.mean});
+    costs.push_back(places.back().x), values.push_back(places.back().y);
+  }
+  if (places.size() < 2) return "";
+  const auto chart = chart_of(study, values);
+  const auto up_axis = values_axis(chart);
+  const double most = *std::ranges::max_element(costs);
+  const TimeUnitOfAxis unit =
+      cost == CostKind::time ? time_unit_for(most) : TimeUnitOfAxis{"cost", 1.0};
+  const auto across_axis = Axis::linear(0, most / unit.seconds);
+  constexpr double width = 960, height = 330;
+  constexpr PlotArea area{60, 930, 12, 286};
+  const auto across = [&](double x) { return area.x(across_axis.place(x / unit.seconds)); };
+  const auto up = [&](double y) { return area.y(up_axis.place(y)); };
+  std::string drawn =
+      area.value_grid(up_axis, 8, [&](double tick) { return value_tick(chart, up_axis, tick); });
+  for (const double tick : across_axis.ticks())
+    drawn += text_at(across(tick * unit.seconds), area.bottom + 16, "course",
+                     tick_figure(tick, across_axis.high()));
+  drawn += text_at(area.middle(), height - 6, "course unit", unit.name);
+  drawn += area.base();
+
+  std::map<std::string, size_t> series;
+  std::map<std::string, std::vector<Place>> lines;
+  for (const auto& place : places) {
+    const auto& name = study.variants[place.variant].series;
+    series.emplace(name, series.size());
+    lines[name].push_back(place);
+  }
+  const auto line_of = [&](std::vector<Place> line) {
+    std::ranges::stable_sort(line, {}, &Place::x);
+    std::string d;
+    for (const auto& place : line)
+      d += (d.empty() ? "M" : "L") + length_text(across(place.x)) + " " + length_text(up(place.y));
+    return d;
+  };
+  const auto frontier = frontier_of(study);
+  std::vector<Place> best;
+  for (const auto& place : places)
+    if (std::ranges::count(frontier, place.variant) > 0) best.push_back(place);
+  drawn += element("path", {{"class", "pointer"}, {"style", "fill:none"}, {"d", line_of(best)}});
+  for (const auto& [name, line] : lines) {
+    std::string marks;
+    if (!name.empty() && line.size() > 1) marks += path_element("line faint", line_of(line));
+    for (const auto& place : line) {
+      const auto& variant = study.variants[place.variant].name;
+      const bool leads = std::ranges::count(frontier, place.variant) > 0;
+      marks += dot_at(across(place.x), up(place.y), leads ? 5 : 3.4, variant);
+      if (leads)
+        marks += element(
+            "text",
+            {{"x", length_text(across(place.x) - 8)},
+             {"y", length_text(up(place.y) - 8)},
+             {"style", across(place.x) > area.middle() ? "text-anchor:end" : "text-anchor:start"}},
+            escaped(shortened(variant, most_name_columns)));
+    }
+    drawn += element("g", {{"class", "c" + std::to_string(series[name] % colors)}}, marks);
+  }
+  const std::string against = cost == CostKind::time ? " against time" : " against cost";
+  return chart_figure(
+      chart.title + against,
+      "large dots: no other variant is as good in as little; the dashed line joins them",
+      chart.title + against, width, height, drawn);
+}
+
+/// The metric over the first completed run of each of the first eight variants.
+LineChart course_chart(const Study& study) {
+  auto chart = metric_chart(study);
+  chart.note = "the first seed of each variant";
+  chart.named = true;
+  for (const auto& variant : study.variants) {
+    if (chart.lines.size() == colors) {
+      chart.note += "; of the first eight variants";
+      break;
+    }
+    const auto run = std::ranges::find_if(variant.runs, &StudyRun::done);
+    if (run != variant.runs.end())
+      chart.lines.push_back(
+          {variant.name, static_cast<int>(chart.lines.size()), true, false, run->curve});
+  }
+  return chart;
 }
 
 }  // namespace
@@ -63,14 +244,12 @@ std::string study_page(const Study& study, const std::string& runs) {
   main += section("interactions", "What two do together beyond what each does",
                   table_markup(interaction_table_of(study)));
   if (!study.compared)
-    main +=
-        section("frontier", "What accuracy costs",
-                wide_figure(frontier_figure(study, Cost::time)) +
-                    (study.price_per_hour ? wide_figure(frontier_figure(study, Cost::money)) : ""));
-  const auto course = course_figure(study);
-  main +=
-      section("curves", "Curves",
-              course.empty() ? "" : axis_labels() + element("div", {{"class", "charts"}}, course));
+    main += section(
+        "frontier", "What accuracy costs",
+        wide_figure(frontier_figure(study, CostKind::time)) +
+            (study.price_per_hour ? wide_figure(frontier_figure(study, CostKind::money)) : ""));
+  const auto course = figures_of({course_chart(study)});
+  main += section("curves", "Curves", course.empty() ? "" : axis_labels() + course);
   main += section("runs", "Runs", runs_table(study, runs));
   return page_of(study.title, main);
 }

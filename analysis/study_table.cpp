@@ -4,14 +4,12 @@
 #include <cmath>
 
 #include "analysis/figure_text.h"
-#include "analysis/metric_text.h"
-#include "base/terminal.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {
 
-/// Values of the study's metric as text, all with as many digits.
+/// Formats values of the study's metric, all with the same number of digits.
 class MetricText {
  public:
   explicit MetricText(const Study& study) : share_(is_share(study.metric)) {
@@ -30,7 +28,7 @@ class MetricText {
     if (repeats.count == 1 || !std::isfinite(repeats.deviation)) return value(repeats.mean);
     return plain(repeats.mean) + " ± " + plain(repeats.deviation) + (share_ ? " %" : "");
   }
-  /// With its sign; of shares in percentage points.
+  /// With its sign; shares are in percentage points.
   std::string difference(const Contrast& contrast) const {
     if (std::isnan(contrast.value)) return "-";
     auto text = (contrast.value >= 0 ? "+" : "") + plain(contrast.value);
@@ -78,12 +76,12 @@ bool any_repeated(const Study& study) {
                              [](const auto& variant) { return variant.runs.size() > 1; });
 }
 
-/// Behind the times of a variant of which a run was disturbed.
+/// The mark behind the times of a variant with a disturbed run; empty otherwise.
 std::string mark_of(const Variant& variant) {
   return std::ranges::any_of(variant.runs, &StudyRun::disturbed) ? "*" : "";
 }
 
-/// What the mark means; empty where there is none.
+/// The meaning of the mark; empty if no variant has it.
 std::string disturbance_of(const Study& study) {
   double most = 0;
   for (const auto& variant : study.variants)
@@ -98,6 +96,27 @@ bool any_done(const Study& study) {
   return std::ranges::any_of(study.variants, [](const auto& variant) {
     return std::ranges::any_of(variant.runs, &StudyRun::done);
   });
+}
+
+/// The second best of the variants that were trained for as long as the best.
+std::optional<size_t> next_best(const Study& study) {
+  std::optional<size_t> next;
+  for (size_t i = 0; i < study.variants.size(); ++i) {
+    if (i == *study.best || study.variants[i].round != study.variants[*study.best].round) continue;
+    if (!has_result(study, i)) continue;
+    const auto mean = [&](size_t variant) {
+      return figures_of(study.variants[variant]).metric.mean;
+    };
+    if (!next || improves(study.metric, mean(i), mean(*next))) next = i;
+  }
+  return next;
+}
+
+std::string text_of(const StudyTable& table) {
+  const auto widths = column_widths(table.headings, table.rows);
+  std::string text = table_line(table.headings, widths) + "\n";
+  for (const auto& row : table.rows) text += table_line(row, widths) + "\n";
+  return text;
 }
 
 }  // namespace
@@ -191,40 +210,47 @@ std::vector<std::string> remarks_of(const Study& study) {
   return remarks;
 }
 
-namespace {
-
-std::string padded(const std::string& text, int64_t columns, bool to_the_right) {
-  const auto room = std::max<int64_t>(columns - columns_of(text), 0);
-  const std::string space(static_cast<size_t>(room), ' ');
-  return to_the_right ? space + text : text + space;
-}
-
-std::string text_of(const StudyTable& table) {
-  std::vector<int64_t> widths;
-  for (size_t i = 0; i < table.headings.size(); ++i) {
-    widths.push_back(columns_of(table.headings[i]));
-    for (const auto& row : table.rows) widths[i] = std::max(widths[i], columns_of(row[i]));
-  }
-  std::string text;
-  const auto add = [&](const std::vector<std::string>& cells) {
-    std::string line = padded(cells[0], widths[0], false);
-    for (size_t i = 1; i < cells.size(); ++i) line += "  " + padded(cells[i], widths[i], true);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  };
-  add(table.headings);
-  for (const auto& row : table.rows) add(row);
-  return text;
-}
-
-}  // namespace
-
 std::string text_of(const Study& study) {
   std::string text = text_of(table_of(study));
   if (!study.interactions.empty()) text += "\n" + text_of(interaction_table_of(study));
   text += "\n";
   for (const auto& remark : remarks_of(study)) text += remark + "\n";
   return text;
+}
+
+std::optional<std::string> note_on_best(const Study& study) {
+  const auto next = next_best(study);
+  if (!next) return {};
+  const auto contrast = difference_of(figures_of(study.variants[*study.best]).metric,
+                                      figures_of(study.variants[*next]).metric);
+  const auto beyond = contrast.beyond_noise();
+  return "the best and the next, " + study.variants[*next].name + ", differ by " +
+         figure(contrast.value, 3) +
+         (contrast.margin ? " ± " + figure(*contrast.margin, 3) + " (95 %, Welch's t): " +
+                                (*beyond ? "beyond" : "within") + " the noise"
+                          : ": the noise is unknown");
+}
+
+std::vector<std::string> notes_on_runs(const Study& study) {
+  std::vector<std::string> notes;
+  int64_t shared = 0, most = 1, runs = 0;
+  for (const auto& variant : study.variants)
+    for (const auto& run : variant.runs)
+      ++runs, shared += run.jobs > 1, most = std::max(most, run.jobs);
+  if (shared > 0)
+    notes.push_back(
+        "times and images/s" +
+        (shared < runs ? " of " + std::to_string(shared) + " of the " + counted(runs, "run")
+                       : std::string()) +
+        ": with up to " + std::to_string(most) + " trainings at a time on this machine (--jobs)");
+  for (const auto& variant : study.variants) {
+    const auto figures = figures_of(variant);
+    if (figures.failed > 0 && figures.metric.count > 0)
+      notes.push_back(variant.name + ": " + std::to_string(figures.failed) + " of " +
+                      std::to_string(variant.runs.size()) +
+                      " runs failed; its figures are those of the others");
+  }
+  return notes;
 }
 
 }  // namespace composer

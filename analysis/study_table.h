@@ -1,4 +1,4 @@
-// What a study came to, as a table and sentences for people.
+// The results of a study as a table and sentences.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 namespace composer {
 
 struct StudyTable {
-  std::vector<std::string> headings;           ///< the first is of the names
-  std::vector<std::vector<std::string>> rows;  ///< as many cells each
-  std::vector<bool> marked;                    ///< rows whose difference is beyond the noise
+  std::vector<std::string> headings;           ///< the first belongs to the names
+  std::vector<std::vector<std::string>> rows;  ///< each has as many cells as headings
+  std::vector<bool> marked;  ///< per row, whether its difference is beyond the noise
 };
 
 StudyTable table_of(const Study& study);
-/// Of the interactions; no rows where there are none.
+/// The table of the interactions; no rows without interactions.
 StudyTable interaction_table_of(const Study& study);
 
-/// What is to be known of the numbers, and what failed, a line each.
+/// Remarks on the numbers and on failed runs, a line each.
 std::vector<std::string> remarks_of(const Study& study);
 
 }  // namespace composer

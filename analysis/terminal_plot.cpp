@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/chart_axes.h"
 #include "analysis/figure_text.h"
+#include "analysis/line_chart.h"
 #include "base/terminal.h"
 
 namespace composer {
 namespace {
 
-/// U+2800 with these dots.
+/// The Braille character (U+2800 and up) with these dots, in UTF-8.
 std::string braille(unsigned dots) {
   const unsigned point = 0x2800 + dots;
   return {static_cast<char>(0xe0 | point >> 12), static_cast<char>(0x80 | (point >> 6 & 0x3f)),
@@ -19,10 +19,6 @@ std::string braille(unsigned dots) {
 
 std::string spaces(int64_t count) {
   return std::string(static_cast<size_t>(std::max<int64_t>(count, 0)), ' ');
-}
-
-std::string to_the_right(const std::string& text, int64_t columns) {
-  return spaces(columns - columns_of(text)) + text;
 }
 
 std::string heading(const LineChart& chart, int64_t columns) {
@@ -64,17 +60,7 @@ void draw(DotField& field, const LineChart& chart, const LineChart::Line& line, 
   }
 }
 
-/// What stands beside each row; of ticks that share a row the upper one.
-std::vector<std::string> value_labels(const LineChart& chart, const Axis& values, int64_t rows) {
-  std::vector<std::string> labels(static_cast<size_t>(rows));
-  for (const double tick : values.ticks()) {
-    const auto row = std::llround((1 - values.place(tick)) * static_cast<double>(rows - 1));
-    labels[static_cast<size_t>(row)] = value_tick(chart, values, tick);
-  }
-  return labels;
-}
-
-/// Under a field of so many columns.
+/// The labels of the horizontal axis under a field of `columns` columns.
 std::string course_labels(const Course& course, int64_t columns) {
   std::string line;
   int64_t taken = 0;
@@ -126,6 +112,24 @@ std::vector<std::string> DotField::rows() const {
   return lines;
 }
 
+std::vector<std::string> row_labels(const Axis& values, int64_t rows,
+                                    const std::function<std::string(double)>& label) {
+  std::vector<std::string> labels(static_cast<size_t>(rows));
+  for (const double tick : values.ticks()) {
+    const auto row = std::llround((1 - values.place(tick)) * static_cast<double>(rows - 1));
+    labels[static_cast<size_t>(row)] = label(tick);
+  }
+  return labels;
+}
+
+std::vector<std::string> labelled_rows(const DotField& field,
+                                       const std::vector<std::string>& labels, int64_t columns) {
+  auto rows = field.rows();
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] = padded(labels[i], columns, true) + (labels[i].empty() ? " │" : " ┤") + rows[i];
+  return rows;
+}
+
 std::string colored(const std::string& text, int color) {
   static constexpr int codes[] = {94, 93, 92, 95, 91, 96, 33, 37};
   return "\x1b[" + std::to_string(codes[color % 8]) + "m" + text + "\x1b[39m";
@@ -141,16 +145,14 @@ std::vector<std::string> terminal_plot(const LineChart& chart, Against against, 
   const auto values = values_axis(chart);
   const auto course = course_of(chart, against);
   const int64_t height = rows - 2;
-  const auto labels = value_labels(chart, values, height);
+  const auto labels =
+      row_labels(values, height, [&](double tick) { return value_tick(chart, values, tick); });
   int64_t label_columns = 0;
   for (const auto& label : labels) label_columns = std::max(label_columns, columns_of(label));
   DotField field(columns - label_columns - 2, height);
   for (const auto& line : chart.lines) draw(field, chart, line, values, course);
-  const auto drawn = field.rows();
-  std::vector<std::string> lines{heading(chart, columns)};
-  for (size_t row = 0; row < drawn.size(); ++row)
-    lines.push_back(to_the_right(labels[row], label_columns) + (labels[row].empty() ? " │" : " ┤") +
-                    drawn[row]);
+  auto lines = labelled_rows(field, labels, label_columns);
+  lines.insert(lines.begin(), heading(chart, columns));
   lines.push_back(spaces(label_columns + 2) + course_labels(course, columns - label_columns - 2));
   return lines;
 }

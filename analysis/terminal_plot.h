@@ -1,7 +1,8 @@
-// Charts in a terminal, of Braille's dots.
+// Charts in a terminal, drawn with Braille characters.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace composer {
 
-/// A field of 2 x 4 dots a character, each character of the colour that it was given last.
+/// A field of 2 x 4 dots per character; a character has the colour of its last dot.
 class DotField {
  public:
   DotField(int64_t columns, int64_t rows);
@@ -17,11 +18,11 @@ class DotField {
   int64_t width() const { return columns_ * 2; }
   int64_t height() const { return rows_ * 4; }
 
-  /// x from the left, y from the top; what lies beyond the field is left out.
+  /// x from the left, y from the top; dots outside the field are left out.
   void dot(int64_t x, int64_t y, int color);
   void line(int64_t x0, int64_t y0, int64_t x1, int64_t y1, int color);
 
-  /// One string a row, with the escape sequences of colours 0 to 7.
+  /// One string per row, with escape sequences for the colours 0 to 7.
   std::vector<std::string> rows() const;
 
  private:
@@ -34,12 +35,21 @@ class DotField {
   std::vector<Cell> cells_;
 };
 
-/// `text` in colour 0 to 7 of the terminal's bright ones, from blue on.
+/// The label of each row of a plot. Of ticks that share a row the upper one has it.
+std::vector<std::string> row_labels(const Axis& values, int64_t rows,
+                                    const std::function<std::string(double)>& label);
+
+/// The rows of the field, each behind its label, which has so many columns.
+std::vector<std::string> labelled_rows(const DotField& field,
+                                       const std::vector<std::string>& labels, int64_t columns);
+
+/// `text` in one of eight terminal colours, numbered from 0.
 std::string colored(const std::string& text, int color);
 
-/// Title and legend, the curves beside the ticks of their values, and the ticks of their course:
-/// exactly `rows` lines of at most `columns` columns, not counting escape sequences. At least 5
-/// rows and 24 columns. Words where no value is finite.
+/// Title and legend, the curves beside the labels of the vertical axis, and the labels of the
+/// horizontal axis: exactly `rows` lines of at most `columns` columns, not counting escape
+/// sequences. At least 5 rows and 24 columns. A remark in place of the curves if no value is
+/// finite.
 std::vector<std::string> terminal_plot(const LineChart& chart, Against against, int64_t columns,
                                        int64_t rows);
 

@@ -43,7 +43,7 @@ double total_of(const std::vector<TimePart>& parts) {
 
 std::string kind_class(Kind kind) { return "t" + std::to_string(static_cast<int>(kind)); }
 
-/// A bar of the parts' shares, from the left.
+/// A horizontal bar of the parts' shares.
 std::string share_bar(const std::vector<TimePart>& parts) {
   const double total = total_of(parts);
   std::string drawn;
@@ -73,7 +73,7 @@ std::string share_bar(const std::vector<TimePart>& parts) {
 
 using PartsOfRuns = std::vector<std::vector<TimePart>>;
 
-/// The rest takes in what is no part of its own to anybody: of all runs less than 0.5 %.
+/// Adds to the rest each part of the kind `other` that is less than 0.5 % of every run.
 PartsOfRuns without_trifles(PartsOfRuns runs) {
   constexpr double trifle = 0.005;
   std::set<std::string> kept;

@@ -25,19 +25,19 @@ struct TimePart {
   double seconds;
 };
 
-/// The sums of what a run logged as time/<part> (RunTimes), in the order of a step. What callbacks
-/// took is one part. Empty where nothing is logged.
+/// The sums of the seconds that a run logged as time/<part> (RunTimes), in the order of a step. All
+/// callbacks are one part. Empty if nothing is logged.
 std::vector<TimePart> time_parts_of(const Run& run);
 
-/// Which rank the others waited for, of a run of several.
+/// A rank that the other ranks of a run waited for.
 struct Straggler {
   int64_t rank;
-  double share;   ///< of the times that were logged, in which it was the slowest
-  double excess;  ///< seconds a batch that it worked longer than the mean, in these
+  double share;   ///< share of the log's entries in which it was the slowest rank
+  double excess;  ///< mean seconds a batch over the mean rank in these entries
 };
 std::vector<Straggler> stragglers_of(const Run& run);
 
-/// Bars of parts, one a run that has any, and a table of them; empty where no run has.
+/// A bar per run that has parts, and a table of the parts; empty if no run has parts.
 std::string time_section(const std::vector<Run>& runs);
 
 }  // namespace composer

@@ -35,7 +35,7 @@ std::string title_line(const Run& run, int64_t columns) {
          "m" + status + "\x1b[39m";
 }
 
-/// Of text that a run left: what could steer a terminal is blank.
+/// `text` with its control characters, which could steer a terminal, replaced by blanks.
 std::string in_one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
@@ -71,7 +71,7 @@ std::string short_name(const std::string& metric) {
   return metric.substr(metric.find('/', further ? 0 : 8) + 1);
 }
 
-/// Of the last evaluations, newest first: the step, then each metric.
+/// The last evaluations, newest first: a row has the step, then each metric.
 Lines evaluation_table(const Run& run, int64_t columns, int64_t rows) {
   std::vector<const LogEntry*> found;
   for (auto entry = run.log.rbegin(); entry != run.log.rend(); ++entry)

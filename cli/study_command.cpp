@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/figure_text.h"
-#include "analysis/metric_text.h"
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/log.h"

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/run_log_tail.h"
+#include "analysis/run_log.h"
 #include "analysis/watch_screen.h"
 #include "base/clock.h"
 #include "base/error.h"

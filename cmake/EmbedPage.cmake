@@ -1,13 +1,13 @@
 # cmake -DOUTPUT=x.cpp -DFOLDER=analysis/page -P EmbedPage.cmake
-# Writes a source file that holds the report's style and script.
+# Writes a source file that holds the pages' styles and script.
 set(functions "")
-foreach(file style:report.css script:report.js)
+foreach(file report_style:report.css report_script:report.js trace_style:traces.css)
   string(REGEX REPLACE ":.*" "" name ${file})
   string(REGEX REPLACE ".*:" "" path ${file})
   file(READ ${FOLDER}/${path} text)
-  string(APPEND functions "std::string_view report_${name}() { return R\"PAGE(${text})PAGE\"; }\n")
+  string(APPEND functions "std::string_view ${name}() { return R\"PAGE(${text})PAGE\"; }\n")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"analysis/report.h\"
+file(WRITE ${OUTPUT} "#include \"analysis/markup.h\"
 
 namespace composer {
 

@@ -1,4 +1,4 @@
-// For which GPUs the kernels of this library were compiled.
+// The GPUs for which this library's kernels were compiled.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,7 +7,7 @@
 
 namespace composer::cuda {
 
-/// Why `device` does not run the kernels; empty where it does.
+/// Why `device` cannot run the kernels; empty if it can.
 std::string refusal_of(at::Device device);
 
 }  // namespace composer::cuda

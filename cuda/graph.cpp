@@ -18,8 +18,8 @@ namespace {
 
 using c10::cuda::CUDAStream;
 
-/// Memory that recordings share. LibTorch lets a pool be joined only while some graph has it, so
-/// that a new one begins where all are gone.
+/// The memory pool that recordings share. LibTorch lets a graph join a pool only while another
+/// graph uses it, so a new pool begins once all graphs are gone.
 struct Pool {
   c10::MempoolId_t id = at::cuda::graph_pool_handle();
 };
@@ -30,8 +30,8 @@ class CudaRecording : public Recording {
 
   void replay() override { graph_.replay(); }
 
-  /// On the current stream. Loader threads use CUDA meanwhile, for page-locked memory: only what
-  /// this thread does must not wait.
+  /// Begins a capture on the current stream. Loader threads use CUDA meanwhile, for page-locked
+  /// memory, so only calls of this thread must not wait.
   void begin() { graph_.capture_begin(pool_->id, cudaStreamCaptureModeThreadLocal); }
   void end() { graph_.capture_end(); }
   void drop() { graph_.reset(); }
@@ -43,7 +43,7 @@ class CudaRecording : public Recording {
   at::cuda::CUDAGraph graph_;
 };
 
-/// Tidies up after an error, which is the one to report.
+/// Runs a cleanup after an error and drops the cleanup's own error.
 void try_to(const std::function<void()>& work) noexcept {
   try {
     work();
@@ -51,9 +51,8 @@ void try_to(const std::function<void()>& work) noexcept {
   }
 }
 
-/// What CUDAGraph does at the end of a capture and when it is destroyed, for one whose end failed:
-/// the driver has dropped the graph, and LibTorch's allocators were not told. One that was told
-/// throws.
+/// Releases the pool of a capture whose end failed: the driver has dropped the graph, but CUDAGraph
+/// has not told LibTorch's allocators. An allocator that was told throws.
 void release_pool(c10::MempoolId_t pool) noexcept {
   namespace device_memory = c10::cuda::CUDACachingAllocator;
   const auto device = c10::cuda::current_device();
@@ -68,8 +67,8 @@ void release_pool(c10::MempoolId_t pool) noexcept {
   });
 }
 
-/// Captures something. LibTorch's generator takes every draw for one of a capture until one ends
-/// well.
+/// Makes a successful capture. Until one ends, LibTorch's generator takes every draw for a draw in
+/// a capture.
 void capture_anything() {
   at::cuda::CUDAGraph graph;
   graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
@@ -77,15 +76,15 @@ void capture_anything() {
   graph.capture_end();
 }
 
-/// After a failure: ends the capture on the current stream, which lets others begin there.
+/// Ends a failed capture on the current stream, so that other captures can begin there.
 void abandon(std::unique_ptr<CudaRecording> recording) noexcept {
   try {
     return recording->end();
   } catch (const std::exception&) {
-    // Then by hand.
+    // The capture's end failed; release its parts one by one.
   }
   release_pool(recording->pool().id);
-  try_to([&] { recording->drop(); });  // where it ended and was not made ready to replay
+  try_to([&] { recording->drop(); });  // if it ended but was not made ready to replay
   recording.release();                 // LibTorch may know its address
   try_to(capture_anything);
 }
@@ -118,7 +117,7 @@ class CudaStepRecorder : public StepRecorder {
       pool_.reset();  // its state is unknown
       throw;
     }
-    wait(outer, stream_);  // a replay comes after what begin() queued
+    wait(outer, stream_);  // a replay runs after the work that begin() queued
     return recording;
   }
 
@@ -128,14 +127,15 @@ class CudaStepRecorder : public StepRecorder {
   }
 
  private:
-  /// What is queued on `later` from now on comes after what is on `earlier`.
+  /// Work queued on `later` from now on waits for the work on `earlier`.
   static void wait(const CUDAStream& later, const CUDAStream& earlier) {
     c10::Event event(c10::DeviceType::CUDA);
     event.record(earlier.unwrap());
     event.block(later.unwrap());
   }
 
-  CUDAStream stream_ = c10::cuda::getStreamFromPool();  ///< which the default one cannot be
+  CUDAStream stream_ =
+      c10::cuda::getStreamFromPool();  ///< a capture needs a stream other than the default one
   std::weak_ptr<Pool> pool_;
 };
 

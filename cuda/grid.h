@@ -1,4 +1,5 @@
-// Kernels as objects that the GPU runs and tests run on the CPU: the same code, thread by thread.
+// Kernels as objects that the GPU runs and tests run on the CPU: the same code, thread by thread;
+// and the numbers that a thread reads or writes at once.
 #pragma once
 
 #include <cstddef>
@@ -25,5 +26,23 @@ struct Place {
   int block_x, block_y;
   int lane_x, lane_y, lanes_x, lanes_y;
 };
+
+inline constexpr int values_at_once = 8;
+
+/// Memory that is loaded or stored at once; aligned to its size, at most 16 bytes.
+template <class T>
+struct alignas(sizeof(T) * values_at_once < 16 ? sizeof(T) * values_at_once : 16) Values {
+  T values[values_at_once];
+};
+
+template <class T>
+COMPOSER_ANYWHERE Values<T> load_values(const T* from) {
+  return *reinterpret_cast<const Values<T>*>(from);
+}
+
+template <class T>
+COMPOSER_ANYWHERE void store_values(T* to, const Values<T>& values) {
+  *reinterpret_cast<Values<T>*>(to) = values;
+}
 
 }  // namespace composer::cuda

@@ -1,12 +1,13 @@
-// What is asked of sources that nvcc compiles, which know no tensors, by all that know these.
+// The interface of the sources that nvcc compiles, which know no tensors.
 #pragma once
 
 namespace composer::cuda {
 
-/// Of the numbers that kernels take.
+/// The types of numbers that kernels take.
 enum class NumberType { fp32, fp16, bf16 };
 
-/// visit.operator()<T>() with the C++ type of these numbers. Fp16, Bf16: the compiler's.
+/// Calls visit.operator()<T>() with the C++ type of `type`. Fp16, Bf16: the compiler's 16-bit
+/// types.
 template <class Fp16, class Bf16, class Visit>
 void with_type(NumberType type, const Visit& visit) {
   switch (type) {
@@ -19,7 +20,7 @@ void with_type(NumberType type, const Visit& visit) {
   }
 }
 
-/// An error where the kernels were not compiled for the current device.
+/// The CUDA error if the kernels were not compiled for the current device; else cudaSuccess.
 int kernels_unavailable();
 
 }  // namespace composer::cuda

@@ -1,4 +1,4 @@
-// The fused batch normalisation of GPUs.
+// Fused batch normalisation on GPUs.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDAException.h>
@@ -32,7 +32,7 @@ bool aligned(const at::Tensor& tensor) {
   return !tensor.defined() || reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % alignment == 0;
 }
 
-/// NHWC, where kernels may read it.
+/// The images in NHWC, aligned for the kernels.
 at::Tensor in_rows(const at::Tensor& images) {
   const auto rows = images.contiguous(at::MemoryFormat::ChannelsLast);
   return aligned(rows) ? rows : rows.clone();
@@ -51,12 +51,12 @@ float* written_numbers(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
 }
 
-/// float32, uninitialised, where the images are.
+/// An uninitialised float32 tensor on the images' device.
 at::Tensor numbers(const at::Tensor& images, at::IntArrayRef size) {
   return at::empty(size, at::TensorOptions(images.device()).dtype(at::kFloat));
 }
 
-/// For the pass that is queued next.
+/// The partial results of the pass that is queued next.
 at::Tensor partial(const at::Tensor& images, int64_t rows, int channels) {
   return numbers(images, {static_cast<int64_t>(norm_partial_size(rows, channels))});
 }

@@ -9,19 +9,18 @@
 
 #include "cuda/grid.h"
 #include "cuda/norm_launch.h"
-#include "cuda/values.h"
 
 namespace composer::cuda {
 
-/// Channels that a thread has.
+/// Channels per thread.
 inline constexpr int norm_width = values_at_once;
 
 /// Rows of the statistics [4, channels]: a value before residual and activation is
 /// input * scale + shift.
 enum NormStatistic { norm_mean, norm_inverse, norm_scale, norm_shift, norm_statistics };
 
-/// How the rows are divided: those of lane y of block b are b * lanes + y and every
-/// blocks * lanes-th from there.
+/// How the rows are divided: lane y of block b has row b * lanes + y and every (blocks * lanes)-th
+/// row from there.
 struct NormShape {
   int64_t rows = 0;
   int channels = 0;
@@ -33,7 +32,8 @@ struct NormShape {
     const int64_t rest = rows - rounds * step() - before;
     return rounds * lanes + (rest < 0 ? 0 : rest < lanes ? rest : lanes);
   }
-  /// Of the lanes `lane`, lane + every, lane + 2 * every, ... of a block. every divides the lanes.
+  /// Rows of the lanes `lane`, lane + every, lane + 2 * every, ... of a block. `every` divides the
+  /// number of lanes.
   COMPOSER_ANYWHERE int64_t rows_of_lanes(int block, int lane, int every) const {
     const int64_t rounds = rows / step(), before = static_cast<int64_t>(block) * lanes + lane;
     const int64_t rest = rows - rounds * step() - before, count = lanes / every;
@@ -42,7 +42,7 @@ struct NormShape {
   }
 };
 
-/// The activation's slope at `value`, which comes before it.
+/// The activation's derivative at its input `value`.
 COMPOSER_ANYWHERE float gelu_slope(float value) {
   constexpr float root_half = 0.70710678f, inverse_root_two_pi = 0.39894228f;
   return 0.5f * (1 + erff(value * root_half)) +
@@ -57,7 +57,7 @@ COMPOSER_ANYWHERE float followed(float value) {
   return value;
 }
 
-/// Where a thread works: its first channel, its first row and how far the next ones are.
+/// A thread's first channel, its first row and the stride to its next rows.
 struct NormLane {
   int channel;
   int64_t first, step;
@@ -66,11 +66,11 @@ struct NormLane {
       : channel((place.block_x * place.lanes_x + place.lane_x) * norm_width),
         first(static_cast<int64_t>(place.block_y) * place.lanes_y + place.lane_y),
         step(shape.step()) {
-    if (channel >= shape.channels) first = shape.rows;  // it has none
+    if (channel >= shape.channels) first = shape.rows;  // such a thread has no rows
   }
 };
 
-/// Count, mean and sum of squared differences from it.
+/// Count, mean and sum of squared differences from the mean.
 struct NormMoments {
   float count = 0, mean = 0, squares = 0;
 
@@ -83,18 +83,19 @@ struct NormMoments {
   }
 };
 
-/// What the lanes of a block have is put together pair by pair, in phases that follow the one in
-/// which each leaves its own: in phase p a lane below lanes >> p takes what the lane so far above
-/// it has. Enough for 256 lanes; their number is a power of two.
+/// Phases of a tree reduction over the lanes of a block, after the phase in which each lane writes
+/// its own value: in phase p each lane below lanes >> p adds the value of the lane at that distance
+/// above it. Enough for 256 lanes; the number of lanes is a power of two.
 inline constexpr int tree_phases = 8;
 
-/// How far above; 0 where all is together, or where the lane takes nothing.
+/// The distance to the lane whose value is added; 0 if the reduction is done or the lane adds
+/// nothing.
 COMPOSER_ANYWHERE int tree_distance(const Place& place, int phase) {
   const int distance = place.lanes_y >> phase;
   return place.lane_y < distance ? distance : 0;
 }
 
-/// What blocks left is loaded for so many of them before it is added up.
+/// Partial results of this many blocks are loaded before they are added up.
 inline constexpr int blocks_at_once = 4;
 
 /// Shared memory as numbers[kind][lane_y][channel of the block].
@@ -178,8 +179,9 @@ struct NormMomentsKernel {
   }
 };
 
-/// partial of NormMomentsKernel -> the statistics; the running ones move. A lane across has a
-/// channel, one down a share of the blocks. partial null: statistics are those of the running ones.
+/// Statistics from the partial results of NormMomentsKernel; updates the running statistics. The x
+/// lanes have a channel each, the y lanes a share of the blocks. If `partial` is null, the
+/// statistics are the running ones.
 struct NormStatisticsKernel {
   static constexpr int phases = 1 + tree_phases;
   NormShape shape;
@@ -280,16 +282,16 @@ struct NormApplyKernel {
   }
 };
 
-/// What a backward pass reads to know the slope of the activation.
+/// The tensors from which a backward pass computes the activation's derivative.
 template <class T>
 struct NormSlopes {
-  const T* gradient;  ///< the output's
-  const T* input;     ///< null where nothing of it is needed
-  const T* residual;  ///< with gelu; else null
-  const T* output;    ///< with relu and a residual; else null
+  const T* gradient;  ///< gradient of the output
+  const T* input;     ///< null if it is not needed
+  const T* residual;  ///< null without gelu
+  const T* output;    ///< null without relu and a residual
   const float* statistics;
 
-  /// What there is of them at one place.
+  /// The values of the tensors at one offset.
   struct Loaded {
     Values<T> gradient, input, residual, output;
   };
@@ -322,8 +324,8 @@ struct NormSlopes {
   }
 };
 
-/// Each block's sums of g and of g * (input - mean), g the gradient before the activation: partial
-/// [blocks, 2, channels]. g itself goes to `before`, unless that is null.
+/// Each block's sums of g and of g * (input - mean), where g is the gradient before the activation:
+/// `partial` [blocks, 2, channels]. Writes g to `before` unless `before` is null.
 template <class T, NormFollows follows>
 struct NormSumsKernel {
   static constexpr int phases = 1 + tree_phases;
@@ -380,9 +382,10 @@ struct NormSumsKernel {
   }
 };
 
-/// partial of NormSumsKernel -> the gradients of weight and bias, and what NormGradientKernel
-/// needs: the input's gradient is scale * g + slope * (input - mean) + offset, rows of `line` [2,
-/// channels]: slope, offset. Lanes as in NormStatisticsKernel. weight, bias may be null.
+/// Gradients of weight and bias from the partial results of NormSumsKernel, and the line of
+/// NormGradientKernel: the input's gradient is scale * g + slope * (input - mean) + offset, with
+/// slope and offset in the rows of `line` [2, channels]. Lanes as in NormStatisticsKernel. `weight`
+/// and `bias` may be null.
 struct NormLineKernel {
   static constexpr int phases = 1 + tree_phases;
   NormShape shape;
@@ -436,8 +439,7 @@ struct NormLineKernel {
   }
 };
 
-/// The input's gradient. Where NormSumsKernel wrote g, that is slopes.gradient, and nothing
-/// follows.
+/// The input's gradient. If NormSumsKernel wrote g, slopes.gradient is g and `follows` is nothing.
 template <class T, NormFollows follows>
 struct NormGradientKernel {
   static constexpr int phases = 1;
@@ -474,14 +476,14 @@ struct NormGradientKernel {
   }
 };
 
-/// Of the kernels over rows.
+/// The grid of the kernels over rows.
 struct NormGrid {
   NormShape shape;
-  Grid grid;  ///< with shared memory for two numbers a channel
+  Grid grid;  ///< its shared memory holds two numbers per channel
 };
 
-/// As many threads across as channels want, and about so many blocks: on an H100 four for each
-/// multiprocessor were quickest (of 396 to 2112).
+/// As many x lanes as the channels need, and about `wanted_blocks` blocks: on an H100 four blocks
+/// per multiprocessor were fastest (of 396 to 2112 blocks).
 inline NormGrid norm_grid(int64_t rows, int channels, int wanted_blocks = 528) {
   constexpr int threads = 256, most_across = 32;
   const int vectors = channels / norm_width;
@@ -496,9 +498,9 @@ inline NormGrid norm_grid(int64_t rows, int channels, int wanted_blocks = 528) {
   return {{rows, channels, grid.blocks_y, grid.lanes_y}, grid};
 }
 
-/// Of the kernels over what blocks left. kinds: of the numbers that their threads share.
+/// The grid of the kernels over partial results. `kinds`: shared numbers per thread.
 inline Grid norm_channel_grid(const NormShape& shape, int kinds) {
-  constexpr int across = 8, down = 32;  // 8 floats: what memory hands out at once
+  constexpr int across = 8, down = 32;  // 8 floats fill a memory transaction
   return {(shape.channels + across - 1) / across, 1, across, down,
           sizeof(float) * static_cast<size_t>(kinds * across * down)};
 }

@@ -1,5 +1,5 @@
-// Batch normalisation on the current GPU: what norm.cpp, which knows tensors, asks of norm.cu,
-// which knows none. Memory is that of the GPU; nothing is waited for.
+// Batch normalisation on the current GPU: the interface from norm.cpp, which knows tensors, to
+// norm.cu, which knows none. Pointers are to GPU memory; the calls do not wait.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace composer::cuda {
 
 enum class NormFollows { nothing, relu, gelu };
 
-/// rows: pixels of all images. channels: a multiple of 8. Null: there is none.
+/// rows: pixels of all images. channels: a multiple of 8. A null pointer means that there is no
+/// such tensor.
 struct NormForwardArguments {
   NumberType type;
   int64_t rows;
@@ -44,7 +45,7 @@ struct NormBackwardArguments {
 
 size_t norm_partial_size(int64_t rows, int channels);
 
-/// Queues the work on `stream`, a cudaStream_t. What cudaGetLastError() says.
+/// Queues the work on `stream`, a cudaStream_t. Returns cudaGetLastError().
 int norm_forward(const NormForwardArguments& arguments, void* stream);
 int norm_backward(const NormBackwardArguments& arguments, void* stream);
 

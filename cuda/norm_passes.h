@@ -1,5 +1,4 @@
-// Which kernels a forward or backward pass is made of. `Run`: called as run(grid, kernel), in
-// order.
+// The kernels of a forward and a backward pass. `run` is called as run(grid, kernel), in order.
 #pragma once
 
 #include "cuda/norm_kernels.h"
@@ -12,7 +11,7 @@ inline size_t partial_size(int64_t rows, int channels) {
          static_cast<size_t>(norm_grid(rows, channels).shape.blocks);
 }
 
-/// visit.operator()<follows>().
+/// Calls visit.operator()<follows>().
 template <class Visit>
 void with_follows(NormFollows follows, const Visit& visit) {
   switch (follows) {

@@ -1,4 +1,4 @@
-// The normalisation of images on GPUs.
+// Normalisation of images on GPUs.
 #include "nn/network/normalize.h"
 
 #include <c10/cuda/CUDAException.h>

@@ -13,7 +13,7 @@
 namespace composer::cuda {
 
 /// images: uint8 [N, H, W, C]. scale, shift: [C]. output: [N, C, H, W], contiguous in one of the
-/// two memory formats. Nothing where the kernels do not take them.
+/// two memory formats. Nothing if the kernels do not take these tensors.
 inline std::optional<NormalizeArguments> normalize_arguments(const at::Tensor& images,
                                                              const float* scale, const float* shift,
                                                              const at::Tensor& output) {

@@ -1,16 +1,15 @@
-// Bytes of images -> normalised numbers. One rounding for the product and one for the sum, as on
-// the CPU: to be compiled without fused multiplications.
+// Normalises the bytes of images. The product and the sum are rounded one after the other as on the
+// CPU, so compile without fused multiply-adds.
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/grid.h"
 #include "cuda/normalize_launch.h"
-#include "cuda/values.h"
 
 namespace composer::cuda {
 
-/// Of each channel: byte * scale + shift.
+/// byte * scale + shift, per channel.
 template <int channels>
 struct NormalizeLines {
   float scale[channels], shift[channels];
@@ -18,8 +17,8 @@ struct NormalizeLines {
   COMPOSER_ANYWHERE float at(uint8_t byte, int channel) const {
     return static_cast<float>(byte) * scale[channel] + shift[channel];
   }
-  /// Those from the channel `first` on, and around. Without a variable for an index, which would
-  /// put them into memory.
+  /// The factors rotated to begin with the channel `first`. No array is indexed by a variable,
+  /// which would move it from registers to memory.
   COMPOSER_ANYWHERE NormalizeLines from(int first) const {
     NormalizeLines turned = *this;
     for (int by = 1; by < channels; ++by)
@@ -36,7 +35,7 @@ COMPOSER_ANYWHERE int64_t thread_of(const Place& place) {
   return static_cast<int64_t>(place.block_x) * place.lanes_x + place.lane_x;
 }
 
-/// `count` numbers, channel after channel. A thread has values_at_once of them.
+/// Normalises `count` interleaved numbers, values_at_once per thread.
 template <class T, int channels>
 struct NormalizeInterleavedKernel {
   static constexpr int phases = 1;
@@ -63,7 +62,7 @@ struct NormalizeInterleavedKernel {
   }
 };
 
-/// [samples, pixels, channels] -> [samples, channels, pixels]. A thread has a pixel.
+/// [samples, pixels, channels] -> [samples, channels, pixels]. One pixel per thread.
 template <class T, int channels>
 struct NormalizePlanarKernel {
   static constexpr int phases = 1;
@@ -102,7 +101,7 @@ void normalize_pass_of(const NormalizeArguments& given, Run& run) {
         NormalizeInterleavedKernel<T, channels>{count, lines, given.images, output});
 }
 
-/// The one kernel that the arguments ask for. `run`: called as run(grid, kernel).
+/// Runs the kernel for the arguments by run(grid, kernel).
 template <class T, class Run>
 void normalize_pass(const NormalizeArguments& given, Run& run) {
   if (given.channels == 1)

@@ -1,5 +1,5 @@
-// Normalisation of images on the current GPU: what normalize.cpp, which knows tensors, asks of
-// normalize.cu, which knows none. Memory is that of the GPU; nothing is waited for.
+// Normalisation of images on the current GPU: the interface from normalize.cpp, which knows
+// tensors, to normalize.cu, which knows none. Pointers are to GPU memory; the calls do not wait.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace composer::cuda {
 
-/// images: [samples, pixels, channels], at a multiple of 8 in memory; channels: 1 or 3. output: of
-/// `type`, at a multiple of 16, [samples, channels, pixels] where planar, else as the images.
+/// images: [samples, pixels, channels], aligned to 8 bytes; channels: 1 or 3. output: of `type`,
+/// aligned to 16 bytes, [samples, channels, pixels] if planar, else laid out as the images.
 struct NormalizeArguments {
   NumberType type;
   int64_t samples, pixels;
@@ -20,7 +20,7 @@ struct NormalizeArguments {
   void* output;
 };
 
-/// Queues the work on `stream`, a cudaStream_t. What cudaGetLastError() says.
+/// Queues the work on `stream`, a cudaStream_t. Returns cudaGetLastError().
 int normalize_images(const NormalizeArguments& arguments, void* stream);
 
 }  // namespace composer::cuda

@@ -1,4 +1,4 @@
-// Kernels onto a stream. For sources that nvcc compiles.
+// Launches kernels on a stream; for sources that nvcc compiles.
 #pragma once
 
 #include <cuda_runtime_api.h>

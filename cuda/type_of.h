@@ -9,7 +9,7 @@
 
 namespace composer::cuda {
 
-/// Nothing where kernels have none.
+/// Nothing for a type that the kernels do not take.
 inline std::optional<NumberType> number_type(at::ScalarType type) {
   switch (type) {
     case at::kFloat:

@@ -18,13 +18,9 @@ Cluster cluster_of(const std::string& option, int64_t gpus, const Gpu& gpu,
   return {gpus, gpu.per_machine, gpu.inside, between};
 }
 
-double half_ring_seconds(double bytes, int64_t members, const Link& link) {
-  const auto n = static_cast<double>(members);
-  return (n - 1) * (link.latency + bytes / n / link.bytes_per_s);
-}
-
 double ring_seconds(double bytes, int64_t members, const Link& link) {
-  return members < 2 ? 0 : 2 * half_ring_seconds(bytes, members, link);
+  const auto n = static_cast<double>(members);
+  return members < 2 ? 0 : 2 * (n - 1) * (link.latency + bytes / n / link.bytes_per_s);
 }
 
 double tree_seconds(double bytes, int64_t members, const Link& link) {

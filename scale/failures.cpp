@@ -4,10 +4,6 @@
 
 namespace composer {
 
-double young_interval(const FailureModel& model) {
-  return std::sqrt(2 * model.checkpoint * model.between_failures);
-}
-
 double daly_interval(const FailureModel& model) {
   const double c = model.checkpoint, m = model.between_failures;
   if (c >= 2 * m) return m;

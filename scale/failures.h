@@ -1,23 +1,20 @@
-// What failures cost a run that goes on from checkpoints.
+// The cost of failures to a run that resumes from checkpoints.
 #pragma once
 
 namespace composer {
 
-/// Seconds.
+/// Times in seconds.
 struct FailureModel {
-  double between_failures = 0;  ///< of the whole job, on average; 0: none happen
-  double checkpoint = 0;        ///< that a checkpoint holds training up
-  double restart = 0;           ///< from a failure until training goes on
+  double between_failures = 0;  ///< mean time between failures of the whole job; 0: no failures
+  double checkpoint = 0;        ///< time for which a checkpoint stops training
+  double restart = 0;           ///< time from a failure until training resumes
 };
 
-/// sqrt(2 checkpoint between_failures): Young 1974.
-double young_interval(const FailureModel& model);
-
-/// The interval of least expected time, to a higher order (Daly 2006, equation 37).
+/// The checkpoint interval of least expected time, to a higher order (Daly 2006, equation 37).
 double daly_interval(const FailureModel& model);
 
 /// Expected seconds of `work` seconds of training with a checkpoint after each `interval` of them,
-/// failures coming at any time, restarts included: Daly 2006, equation 20,
+/// with failures at any time and restarts included (Daly 2006, equation 20):
 /// M e^(R/M) (e^((interval + C)/M) - 1) work / interval.
 double expected_seconds(double work, double interval, const FailureModel& model);
 

@@ -13,15 +13,15 @@ namespace {
 
 constexpr double giga = 1e9;
 
-/// Of NCCL's table of hardware latencies (src/graph/tuning.cc), the protocol Simple.
+/// From NCCL's table of hardware latencies (src/graph/tuning.cc), protocol Simple.
 constexpr double nvlink_latency = 3.4e-6, pci_latency = 5.7e-6, rdma_latency = 14e-6;
-/// Of sockets of the kernel; an estimate.
+/// The latency of kernel sockets; an estimate.
 constexpr double tcp_latency = 40e-6;
 
-/// Of what NVLink's two directions are sold as, the share that all-reduces of NCCL's tests reach in
-/// each: 230 to 250 of 300 GB/s on eight A100.
+/// The share of NVLink's advertised bandwidth that all-reduces of nccl-tests reach in each
+/// direction: 230 to 250 of 300 GB/s on eight A100.
 constexpr double reached = 0.8;
-/// Of a network card's bits; an estimate.
+/// The share of a network card's bandwidth that is reached; an estimate.
 constexpr double network_reached = 0.9;
 
 Link nvlink(double gigabytes) {
@@ -42,10 +42,10 @@ Interconnect network(const std::string& name, double gigabits) {
                 : "0.9 of the line; TCP, latency estimated"}};
 }
 
-/// What a step on ResNet-50 at 224 comes to when the start of its kernels is taken off;
-/// docs/scale.md has the figures it is made from.
+/// The rate in a step of ResNet-50 at 224, kernel launches not counted; docs/scale.md has the
+/// figures from which it is made.
 struct Measured {
-  std::string_view gpu;  ///< the name's beginning
+  std::string_view gpu;  ///< beginning of the GPU's name
   Precision precision;
   Kernels kernels;
   double teraflops;
@@ -75,7 +75,7 @@ const Measured* find_measured(std::string_view gpu, Precision precision, Kernels
   return found == std::end(measured) ? nullptr : found;
 }
 
-/// 16-bit arithmetic is as fast in both types.
+/// The table's precision for `precision`: both 16-bit types are equally fast.
 Precision alike(Precision precision) {
   return precision == Precision::amp_bf16 ? Precision::amp_fp16 : precision;
 }
@@ -105,8 +105,8 @@ const T& find(const std::string& option, const std::string& kind, const std::str
 /// "h100" of "h100_pcie".
 std::string family_of(const Gpu& gpu) { return gpu.name.substr(0, gpu.name.find('_')); }
 
-/// Of the figures of `precision`, those of `kernels` first: that of the GPU's own family, else of
-/// the GPU whose peak is the nearest, as a ratio.
+/// The figure of `precision`, preferably for `kernels`, of the GPU's own family, or else of the GPU
+/// whose peak is nearest as a ratio.
 const Measured& nearest_measured(const Gpu& gpu, Precision precision, Kernels kernels) {
   const auto distance = [&](const Measured& one) {
     if (one.gpu == family_of(gpu)) return -1.0;
@@ -161,14 +161,14 @@ const Interconnect& find_network(const std::string& option, const std::string& n
 }
 
 SustainedRate sustained_rate(const Gpu& gpu, Precision precision, Kernels kernels) {
-  peak_of(gpu, precision);  // bf16 is as fast as fp16 where there is any
+  peak_of(gpu, precision);  // throws if the GPU lacks this arithmetic
   precision = alike(precision);
   const auto family = family_of(gpu);
   if (const auto* const own = find_measured(family, precision, kernels);
       own != nullptr && peak_of(gpu, precision) == peak_of(find_gpu("gpu", family), precision))
     return {own->teraflops * 1e12, std::string(own->source)};
 
-  // What MLPerf's kernels gain is known of the A100.
+  // The gain of MLPerf's kernels over PyTorch's is known for the A100.
   const auto* const fast = find_measured(family, precision, Kernels::mlperf);
   if (kernels == Kernels::pytorch && fast != nullptr) {
     const double slower = find_measured("a100", precision, Kernels::pytorch)->teraflops /

@@ -10,56 +10,55 @@
 
 namespace composer {
 
-/// Of one member of a group, in each direction.
+/// The link of one member of a group; figures are per direction.
 struct Link {
   double bytes_per_s = 0;
-  double latency = 0;  ///< seconds of a message beside its bytes
+  double latency = 0;  ///< seconds that a message takes beside its bytes
   std::string source = {};
 };
 
-/// Whose kernels a rate is of: PyTorch's, one operation after another, or those of MLPerf's fastest
-/// entries (convolutions with their normalisations, CUDA graphs).
+/// The kernels that reach a rate: PyTorch's, one operation after another, or the kernels of
+/// MLPerf's fastest entries (convolutions fused with normalisations, CUDA graphs).
 enum class Kernels { pytorch, mlperf };
 
-/// What a GPU does of a convolutional network's training step, beside the start of its kernels.
+/// The rate of a GPU in a convolutional network's training step, kernel launches not counted.
 struct SustainedRate {
-  double flops_per_s = 0;  ///< a multiply-add is two
+  double flops_per_s = 0;  ///< a multiply-add counts as two
   std::string source;
 };
 
 struct Gpu {
   std::string name;    ///< "h200"
-  std::string driver;  ///< as its driver names it, for published_peak()
+  std::string driver;  ///< the driver's name of the GPU, for published_peak()
   double memory_bytes = 0, memory_bytes_per_s = 0;
-  int64_t per_machine = 0;  ///< of the usual machine
-  int64_t cards = 0;        ///< network cards of that machine
-  Link inside;              ///< to the other GPUs of its machine, as all-reduces reach it
+  int64_t per_machine = 0;  ///< GPUs in the usual machine
+  int64_t cards = 0;        ///< network cards in the usual machine
+  Link inside;              ///< to the other GPUs in the machine, as all-reduces reach it
   double host_bytes_per_s = 0;
-  std::string source;  ///< of memory, machine and links
+  std::string source;  ///< source of the figures on memory, machine and links
 };
 
 struct Interconnect {
   std::string name;  ///< "400g"
-  Link card;         ///< of one card
+  Link card;         ///< one network card
 };
 
 const std::vector<Gpu>& known_gpus();
 const std::vector<Interconnect>& known_networks();
 
-/// UserError that lists those known. option: what names it.
+/// UserError that lists the known names. `option` is the option's name in messages.
 const Gpu& find_gpu(const std::string& option, const std::string& name);
 const Interconnect& find_network(const std::string& option, const std::string& name);
 
-/// What is measured where it is; else the peak that the maker publishes, times the share of it that
+/// The measured rate if there is one; else the published peak times the share of its peak that
 /// another GPU reaches. UserError for arithmetic that the GPU lacks.
 SustainedRate sustained_rate(const Gpu& gpu, Precision precision, Kernels kernels);
 
-/// Seconds from the start of a kernel to that of the next where there is next to nothing to do.
+/// Seconds from the start of a kernel to the start of the next for a kernel with almost no work.
 constexpr double kernel_seconds = 6e-6;
-/// Kernels of an operation of the graph: one forward, two backward.
+/// Kernels per operation of the graph: one forward, two backward.
 constexpr double kernels_of_operation = 3;
-/// Times that a value that is kept for the backward pass goes to or from the GPU's memory in a
-/// step.
+/// How often a step reads or writes a value that is kept for the backward pass.
 constexpr double memory_passes = 10;
 
 }  // namespace composer

@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 
 #include "base/error.h"
 #include "composer/callbacks/mfu.h"
 #include "scale/sharded_step.h"
-#include "scale/stages.h"
 
 namespace composer {
 namespace {
 
-/// A run that failures make so many times longer is none.
+/// The factor of lost time from which a run counts as endless.
 constexpr double most_lost = 100;
-/// Pieces between checkpoints that are simulated, of several runs.
+/// Simulated intervals between checkpoints, over several runs.
 constexpr int64_t simulated_pieces = 100000;
 constexpr int64_t fewest_runs = 10;
 
@@ -38,11 +38,11 @@ SustainedRate rate_of(const Training& training, const Gpu& gpu, const Assumption
   return {*assumptions.mfu * *peak, "--mfu of the published peak"};
 }
 
-/// mfu: the rate is of whole steps.
+/// `whole_steps`: options.flops_per_s is the rate of whole steps (mfu).
 StepParts parts_of(const Training& training, const ImageWork& work, double images,
-                   const StepOptions& options, bool whole_steps, const WeightShares& shares) {
+                   const StepOptions& options, bool whole_steps, const ParameterShards& shards) {
   StepParts parts;
-  auto shape = options;  // by which passes are divided among operations
+  auto shape = options;  // divides the passes among the operations
   if (!training.measured && !whole_steps) {
     parts = step_parts(work, images, options);
   } else {
@@ -63,33 +63,33 @@ StepParts parts_of(const Training& training, const ImageWork& work, double image
     parts.buckets = buckets_of(work, images, shape);
   }
   if (training.divided == Divided::weights)
-    divide_weights(parts, work, images, shape, shares, training.weight_bytes);
-  if (training.divided == Divided::state) divide_state(parts, shares);
-  if (training.spatial_ranks > 1) divide_images(parts, work, images, shape);
+    shard_parameters(parts, work, images, shape, shards, training.weight_bytes);
+  if (training.divided == Divided::state) shard_optimizer_state(parts, shards);
+  if (training.spatial_ranks > 1) split_images(parts, work, images, shape);
   return parts;
 }
 
-/// Without activations; docs/ranks.md has the formulas.
-RankMemory memory_of(const Training& training, const WeightShares& shares, const Gpu& gpu,
+/// The memory without activations; docs/ranks.md has the formulas.
+RankMemory memory_of(const Training& training, const ParameterShards& shards, const Gpu& gpu,
                      int64_t gpus) {
   const auto divided = gpus > 1 ? training.divided : Divided::nothing;
   const bool weights = divided == Divided::weights;
-  const double all = sizeof(float) * shares.all.elements, own = sizeof(float) * shares.largest;
+  const double all = sizeof(float) * shards.all.elements, own = sizeof(float) * shards.largest;
   RankMemory memory;
   memory.parameters =
-      training.fixed_bytes + (weights ? own + sizeof(float) * shares.rest.elements : all);
+      training.fixed_bytes + (weights ? own + sizeof(float) * shards.rest.elements : all);
   memory.gradients = weights ? own : all;
   memory.optimizer_state = training.state_numbers * (divided == Divided::nothing ? all : own);
-  if (weights) memory.gathered = 4 * sizeof(float) * shares.largest_unit();
+  if (weights) memory.gathered = 4 * sizeof(float) * shards.largest_unit();
   if (divided == Divided::state) memory.gathered = own;
   const bool released = weights && gpu.driver.empty();  // on processors, with the units' weights
   if (value_bytes(training.precision) == 2 && !released)
-    memory.half_precision_copies = 2 * shares.all.elements;
+    memory.half_precision_copies = 2 * shards.all.elements;
   return memory;
 }
 
-/// Mean seconds that failures cost runs of `work` seconds with so many checkpoints; of many pieces
-/// some stand for all.
+/// Mean seconds that failures cost runs of `work` seconds with `checkpoints` checkpoints; a part of
+/// the run stands for a run of many intervals.
 double simulated_failures(double work, double checkpoints, const FailureModel& model,
                           uint64_t seed) {
   SimulatedJob job;
@@ -108,7 +108,7 @@ double simulated_failures(double work, double checkpoints, const FailureModel& m
   return lost * checkpoints / static_cast<double>(steps);
 }
 
-/// What is wrong where failures let a run hardly ever end.
+/// The message for failures so frequent that the run would hardly ever end.
 std::string endless(int64_t gpus, const FailureModel& model, double interval) {
   const auto seconds = [](double value) {
     std::ostringstream text;
@@ -165,12 +165,12 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
       training.gradient_bytes,
       training.bucket_bytes,
       std::min(training.microbatches, static_cast<int64_t>(plan.images_per_gpu))};
-  const auto weight_shares = shares_of(training.weights, gpus);
+  const auto shards = shards_of(training.weights, gpus);
   const auto parts_on = [&](const ImageWork& work, const StepOptions& shape) {
     return parts_of(training, work, plan.images_per_gpu, shape, assumptions.mfu.has_value(),
-                    weight_shares);
+                    shards);
   };
-  auto at_once = options;  // as evaluations go through a batch
+  auto at_once = options;  // an evaluation has no microbatches
   at_once.microbatches = 1;
   const auto evaluation_pass = [&](const ImageWork& work) {
     return forward_seconds(parts_on(work, at_once), plan.cluster, assumptions.overlap);
@@ -216,10 +216,10 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
   if (training.images_per_s_per_core > 0)
     plan.loader_cores_per_gpu = plan.images_per_gpu / (plan.step.seconds - plan.step.loading) /
                                 training.images_per_s_per_core;
-  // Each of the ranks of an image reads it.
+  // Each rank that shares an image reads it.
   plan.storage_bytes_per_s =
       plan.images_per_s * training.image_bytes * static_cast<double>(of_image);
-  plan.memory = memory_of(training, weight_shares, gpu, gpus);
+  plan.memory = memory_of(training, shards, gpu, gpus);
   plan.memory.activations = most_activations * plan.images_per_gpu /
                             static_cast<double>(options.microbatches) *
                             static_cast<double>(options.value_bytes);
@@ -234,7 +234,7 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
   plan.stall_seconds = copy_seconds;
   if (!assumptions.save_async)
     plan.stall_seconds += plan.write_seconds;
-  else if (training.checkpoints > 0)  // each waits for the one before
+  else if (training.checkpoints > 0)  // a checkpoint waits for the one before
     plan.stall_seconds += std::max(0.0, plan.write_seconds - plan.checkpoint_interval);
   plan.checkpoint_seconds = training.checkpoints * plan.stall_seconds;
   if (assumptions.gpu_hours_per_failure > 0) {
@@ -266,6 +266,66 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
                                .slower = {assumptions.straggler}},
                               assumptions.simulated_steps, training.seed);
   return plan;
+}
+
+nlohmann::ordered_json json_of(const ScalePlan& plan, const Training& training) {
+  nlohmann::ordered_json json{
+      {"gpus", plan.cluster.gpus},
+      {"machines", plan.cluster.machines()},
+      {"batch_size", training.batch_size},
+      {"images_per_gpu", plan.images_per_gpu},
+      {"steps", plan.steps},
+      {"images_per_s", plan.images_per_s},
+      {"step_seconds", plan.step.seconds},
+      {"compute_seconds", plan.step.compute},
+      {"seconds", plan.seconds()},
+      {"training_seconds", plan.training_seconds},
+      {"evaluation_seconds", plan.evaluation_seconds},
+      {"evaluated_images", training.evaluated_images},
+      {"cost", plan.cost},
+      {"communication",
+       {{"bytes_per_gpu", plan.bytes_per_step},
+        {"seconds", plan.step.communication},
+        {"hidden_fraction", plan.step.hidden_fraction()},
+        {"exposed_seconds", plan.step.exposed},
+        {"weight_bytes_per_gpu", plan.weight_bytes},
+        {"weight_seconds", plan.step.weights},
+        {"row_bytes_per_gpu", plan.row_bytes},
+        {"row_seconds", plan.step.rows},
+        {"machine_bytes_per_s", plan.machine_bytes_per_s},
+        {"gpu_link_bytes_per_s", plan.inside_bytes_per_s}}},
+      {"loader",
+       {{"cores_per_gpu", plan.loader_cores_per_gpu},
+        {"images_per_s_per_core", training.images_per_s_per_core},
+        {"wait_seconds", plan.step.loading}}},
+      {"storage_bytes_per_s", plan.storage_bytes_per_s},
+      {"activation_bytes", plan.memory.activations},
+      {"memory",
+       {{"bytes", plan.memory.total()},
+        {"parameters", plan.memory.parameters},
+        {"gradients", plan.memory.gradients},
+        {"optimizer_state", plan.memory.optimizer_state},
+        {"gathered", plan.memory.gathered},
+        {"half_precision_copies", plan.memory.half_precision_copies},
+        {"activations", plan.memory.activations}}},
+      {"checkpoint",
+       {{"bytes", training.checkpoint_bytes},
+        {"number", training.checkpoints},
+        {"write_seconds", plan.write_seconds},
+        {"stall_seconds", plan.stall_seconds},
+        {"interval_seconds", plan.checkpoint_interval},
+        {"seconds", plan.checkpoint_seconds}}},
+      {"failures",
+       {{"per_day", plan.failures_per_day},
+        {"seconds", plan.failure_seconds},
+        {"cost", plan.seconds() > 0 ? plan.cost * plan.failure_seconds / plan.seconds() : 0}}}};
+  if (plan.best_interval > 0) json["checkpoint"]["best_interval_seconds"] = plan.best_interval;
+  if (plan.simulated)
+    json["simulated"] = {{"step_seconds", plan.simulated->seconds_per_step},
+                         {"exposed_seconds", plan.simulated->exposed},
+                         {"wait_seconds", plan.simulated->waited_for_data},
+                         {"failure_seconds", plan.simulated_failure_seconds}};
+  return json;
 }
 
 }  // namespace composer

@@ -17,15 +17,15 @@
 namespace composer {
 namespace {
 
-/// Sizes of images over the run are looked up at so many batches at most.
+/// The largest number of batches at which the run's image size is looked up.
 constexpr int64_t most_size_looks = 20000;
-/// Above 2^53 whole numbers are no longer told apart.
+/// 2^53: a double holds all whole numbers up to here.
 constexpr double most_images = 9007199254740992.0;
 
-/// What a loader gives and what a sample weighs, by the kind of set.
+/// The loader's rate and the size of a sample for a kind of data set.
 struct SampleFacts {
-  double bytes;              ///< in the storage; 0: of none
-  double images_per_s_core;  ///< 0: costs nothing
+  double bytes;              ///< of a sample in the storage; 0: nothing is stored
+  double images_per_s_core;  ///< 0: loading costs nothing
   std::string rate_source, bytes_source;
 };
 
@@ -42,8 +42,8 @@ SampleFacts facts_of(const Recipe& recipe) {
   return {115400, 1710, here + ", row folder", "ImageNet's training archive, 147.9 GB"};
 }
 
-/// A part of the training without its batches: of images of this size. trains: else the same of an
-/// evaluation.
+/// The part of the training with images of this size, its batches not counted. `trains`: false for
+/// an evaluation.
 Training::Part part_of(Model& model, ImageSize size, const Training& training, bool trains = true) {
   try {
     const auto graph =
@@ -77,8 +77,8 @@ double tensor_bytes(const Model& model) {
   return bytes;
 }
 
-/// How often something happens in the run that also happens at its end, but not twice after a
-/// batch.
+/// How often something happens that happens at each interval and at the run's end, but not twice
+/// after a batch.
 double times_in_run(const std::string& key, const Time& interval, const RunLength& run_length) {
   if (interval.value <= 0) return 0;
   if (interval.unit == TimeUnit::second)
@@ -89,7 +89,7 @@ double times_in_run(const std::string& key, const Time& interval, const RunLengt
                    1e-9);
 }
 
-/// Of each image that is evaluated, those that the network sees.
+/// The number of views that the network sees of each evaluated image.
 double views_of(const Recipe& recipe) {
   const auto flat = flat_recipe(dump(recipe));
   const std::map<std::string, nlohmann::ordered_json> keys(flat.begin(), flat.end());
@@ -99,10 +99,10 @@ double views_of(const Recipe& recipe) {
   return 1 + (level->second == 2 ? 5 : 1) * keys.at(augmentation + "share").get<double>();
 }
 
-/// Of an element that is sent: grad_comm, weight_comm.
+/// Bytes of an element that is sent as `type` (grad_comm, weight_comm).
 int64_t element_bytes(const std::string& type) { return type == "fp32" ? 4 : 2; }
 
-/// What several ranks divide (find_division() of composer/run/trainer.cpp).
+/// What several ranks shard (find_division() of composer/run/trainer.cpp).
 Divided divided_by(const std::string& parallelism, const Optimizer& optimizer) {
   if (parallelism == "fsdp") return Divided::weights;
   return parallelism == "zero1" && optimizer.keeps_state() ? Divided::state : Divided::nothing;
@@ -160,7 +160,7 @@ RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Dev
                         static_cast<double>(options.train_batch_size);
   if (!(images <= most_images))
     throw UserError("max_duration: " + state.run_length.max_duration.str() +
-                    " come to more than 2^53 images, which cannot be counted");
+                    " is more than 2^53 images, which cannot be counted");
   auto parts = assemble_model(recipe, context);
   state.model = parts.model;
   Engine engine;
@@ -171,7 +171,7 @@ RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Dev
   subject.run_length = state.run_length;
   const auto optimizer = recipe.optimizer->build();
   training.divided = divided_by(options.parallelism, *optimizer);
-  training.weights = trained_weights(*state.model);
+  training.weights = trained_parameters(*state.model);
   training.weight_bytes = element_bytes(options.weight_comm);
   training.spatial_ranks = options.spatial_ranks;
 
@@ -192,7 +192,7 @@ RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Dev
   add_evaluations(recipe, context, state, subject);
   training.gradient_bytes = element_bytes(options.grad_comm);
   training.bucket_bytes = options.bucket_mb * (1 << 20);
-  training.microbatches = options.grad_accum;  // auto: as many as it begins with
+  training.microbatches = options.grad_accum;  // auto: as many as the run begins with
   const double trained_bytes = training.weights.elements() * sizeof(float);
   training.state_numbers = static_cast<double>(optimizer->state_numbers());
   training.fixed_bytes = tensor_bytes(*state.model) - trained_bytes;

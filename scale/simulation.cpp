@@ -10,12 +10,13 @@
 #include <queue>
 
 #include "base/random.h"
-#include "scale/stages.h"
+#include "scale/step_time.h"
 
 namespace composer {
 namespace {
 
-/// What happens when, in order of time; at one time in the order in which it was asked for.
+/// The event queue, ordered by time; events of the same time run in the order in which they were
+/// added.
 class Agenda {
  public:
   using Action = std::function<void()>;
@@ -51,8 +52,8 @@ class Agenda {
 
 using Finished = std::function<void(int64_t member)>;
 
-/// Parts that go around a ring: a member sends the next one when it has the one before from its
-/// left and the link is free. After `rounds` of them it has finished.
+/// Parts that go around a ring: a member sends its next part once it has received the part before
+/// from its left and its link is free. After `rounds` parts the member has finished.
 class Ring {
  public:
   Ring(Agenda& agenda, int64_t rounds, std::vector<double> seconds, Finished finished)
@@ -99,15 +100,15 @@ class Ring {
 
   Agenda& agenda_;
   int64_t rounds_;
-  std::vector<double> seconds_;  ///< of a part on each member's link
+  std::vector<double> seconds_;  ///< time of a part on each member's link
   Finished finished_;
   std::vector<Member> members_;
 };
 
-/// Sums up a binary tree and back, all of it in a pipeline. Member i's children are 2i + 1, 2i + 2.
+/// A pipelined sum up a binary tree and back down. The children of member i are 2i + 1 and 2i + 2.
 class Tree {
  public:
-  /// seconds: of all bytes over the slowest link.
+  /// `seconds`: time of all bytes over the slowest link.
   Tree(Agenda& agenda, int64_t members, double latency, double seconds, Finished finished)
       : agenda_(agenda),
         latency_(latency),
@@ -128,7 +129,7 @@ class Tree {
   void arrive(int64_t member) {
     if (--waits_for_[static_cast<size_t>(member)] > 0) return;
     if (member > 0) return agenda_.after(latency_, [this, up = (member - 1) / 2] { arrive(up); });
-    // Up and down: the bytes pass each link twice; all machines have them at the same time.
+    // The bytes pass each link twice, up and down; all machines have the sum at the same time.
     const auto levels = std::floor(std::log2(static_cast<double>(size())));
     agenda_.after(levels * latency_ + 2 * seconds_, [this] {
       for (int64_t i = 0; i < size(); ++i) finished_(i);
@@ -138,7 +139,7 @@ class Tree {
   Agenda& agenda_;
   double latency_, seconds_;
   Finished finished_;
-  std::vector<int64_t> waits_for_;  ///< children, and itself
+  std::vector<int64_t> waits_for_;  ///< number of children and itself that have not arrived
 };
 
 double factor(const std::vector<double>& factors, int64_t i) {
@@ -188,7 +189,7 @@ class Sum {
   void join(int64_t gpu) { reduce_[static_cast<size_t>(gpu / inside_)]->join(gpu % inside_); }
 
  private:
-  /// A GPU has summed its part within its machine.
+  /// Called when a GPU has summed its part within its machine.
   void arrive(int64_t machine) {
     if (++joined_[static_cast<size_t>(machine)] < inside_) return;
     if (ring_)
@@ -209,7 +210,7 @@ class Sum {
   std::unique_ptr<Tree> tree_;
 };
 
-/// What goes on once all its members are there, and ends for all of them.
+/// A transfer that begins once all its members have joined, and ends for all at once.
 class Together {
  public:
   Together(Agenda& agenda, int64_t members, double seconds, Finished finished)
@@ -233,10 +234,10 @@ class Together {
   Finished finished_;
 };
 
-/// What a GPU sends goes one after another in each.
+/// A GPU's transfers go one after another in each lane.
 enum LaneName : size_t { of_all, of_rows };
 struct Lane {
-  int64_t begun = 0, ended = 0;  ///< of this step
+  int64_t begun = 0, ended = 0;  ///< transfers of this step
   bool busy = false;
 };
 
@@ -276,21 +277,21 @@ class Simulation {
  private:
   struct Gpu {
     int64_t step = 0;
-    double factor = 1;   ///< of its own time in this step
-    int64_t loaded = 0;  ///< batches that are ready
+    double factor = 1;   ///< factor on its time in this step
+    int64_t loaded = 0;  ///< batches ready
     bool loading = false;
-    double waits_since = -1;  ///< for data; negative: it does not
+    double waits_since = -1;  ///< when it began to wait for data; negative: it does not wait
     size_t stage = 0;
     std::array<Lane, 2> lanes{};
-    double stops_since = -1;  ///< for transfers; negative: it does not
+    double stops_since = -1;  ///< when it began to wait for transfers; negative: it does not wait
   };
-  /// Step, lane, number of the transfer in it, and which of the groups of GPUs that take part.
+  /// Step, lane, index of the transfer in the lane, and index of the group of GPUs that take part.
   using Key = std::array<int64_t, 4>;
-  /// One that is under way; one of both.
+  /// A transfer under way: either a Sum or a Together.
   struct Moving {
     std::unique_ptr<Sum> sum;
     std::unique_ptr<Together> together;
-    int64_t ended = 0;  ///< GPUs for which it has
+    int64_t ended = 0;  ///< GPUs for which it has ended
   };
 
   Gpu& gpu(int64_t i) { return gpus_[static_cast<size_t>(i)]; }
@@ -338,7 +339,7 @@ class Simulation {
     go_on(i);
   }
 
-  /// Joins the others in the lane's next transfer.
+  /// Joins the lane's next transfer.
   void send(int64_t i, LaneName lane) {
     auto& one = gpu(i);
     auto& own = one.lanes[lane];
@@ -372,7 +373,7 @@ class Simulation {
     go_on(i);
   }
 
-  /// Computes once all that the stage waits for is there.
+  /// Computes the stage once the transfers that it waits for have ended.
   void go_on(int64_t i) {
     auto& one = gpu(i);
     if (one.stops_since < 0) return;
@@ -428,12 +429,13 @@ class Simulation {
   int64_t steps_;
   uint64_t seed_;
   std::vector<Stage> stages_;
-  Cluster slowed_;                                  ///< with the slowest machine's network
-  std::array<std::vector<Transfer>, 2> transfers_;  ///< of a step, in each lane
+  Cluster slowed_;  ///< the cluster with the slowest machine's network
+  std::array<std::vector<Transfer>, 2> transfers_;  ///< transfers of a step, by lane
   Agenda agenda_;
   std::vector<Gpu> gpus_;
   std::map<Key, Moving> moving_;
-  std::map<int64_t, int64_t> ended_;  ///< GPUs that have ended a step which others have not
+  std::map<int64_t, int64_t>
+      ended_;  ///< by step, the number of GPUs that ended it before the others
   int64_t finished_steps_ = 0, saved_ = 0;
   double first_step_ = 0;
   SimulatedRun run_;

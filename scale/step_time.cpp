@@ -1,16 +1,95 @@
 #include "scale/step_time.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <vector>
-
-#include "scale/stages.h"
+#include <utility>
 
 namespace composer {
 namespace {
 
-/// Where the normal distribution reaches p, by Newton's method.
+class StageList {
+ public:
+  /// Begins `transfer` and returns its number for wait_for(); 0 for row transfers and if nothing is
+  /// sent.
+  int64_t begin(const Transfer& transfer) {
+    if (transfer.messages <= 0) return 0;
+    next_.begins.push_back(transfer);
+    return transfer.kind == Transfer::Kind::rows ? 0 : ++begun_;
+  }
+  void wait_for(int64_t number) { next_.waits_for = std::max(next_.waits_for, number); }
+  void wait_for_all() { wait_for(begun_); }
+  void compute(double seconds) {
+    next_.compute = seconds;
+    stages_.push_back(std::exchange(next_, {}));
+  }
+  /// Makes later transfers begin after the waits so far.
+  void order() {
+    if (!next_.begins.empty() || next_.waits_for > 0) compute(0);
+  }
+
+  std::vector<Stage> take() { return std::move(stages_); }
+
+ private:
+  std::vector<Stage> stages_;
+  Stage next_;
+  int64_t begun_ = 0;
+};
+
+/// Adds a pass that stops for row transfers and begins to send buckets.
+void add_pass(double seconds, std::vector<RowStop> stops, const std::vector<Bucket>& buckets,
+              StageList& list) {
+  for (const auto& [bytes, ready] : buckets)
+    stops.push_back({{Transfer::Kind::sums, bytes}, ready});
+  std::ranges::stable_sort(stops, {}, &RowStop::at);
+  double passed = 0;
+  for (const auto& [transfer, at] : stops) {
+    if (at > passed) list.compute((at - passed) * seconds);
+    passed = std::max(passed, at);
+    list.begin(transfer);
+  }
+  if (passed < 1) list.compute((1 - passed) * seconds);
+}
+
+void add_forward(const std::vector<UnitPass>& units, bool overlap, StageList& list) {
+  std::vector<int64_t> gathers(units.size());  // numbers from begin()
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (i == 0 || !overlap) gathers[i] = list.begin(units[i].gather);
+    list.wait_for(gathers[i]);
+    if (overlap && i + 1 < units.size()) {
+      list.order();
+      gathers[i + 1] = list.begin(units[i + 1].gather);
+    }
+    list.compute(units[i].forward);
+  }
+}
+
+/// The last unit has its weights from the forward pass.
+void add_backward(const StepParts& parts, bool overlap, StageList& list) {
+  const auto& units = parts.units;
+  std::vector<int64_t> gathers(units.size());
+  for (size_t i = units.size(); i-- > 0;) {
+    if (i + 1 < units.size()) {
+      list.begin(units[i + 1].sum);
+      if (overlap) {
+        list.wait_for(gathers[i]);
+      } else {
+        list.begin(units[i].gather);
+        list.wait_for_all();
+      }
+    }
+    if (overlap && i > 0) {
+      list.order();
+      gathers[i - 1] = list.begin(units[i - 1].gather);
+    }
+    list.compute(units[i].backward);
+  }
+  list.begin(units[0].sum);
+  for (const auto& sum : parts.late_sums) list.begin(sum);
+  list.wait_for_all();
+  list.order();
+}
+
+/// The quantile p of the normal distribution, by Newton's method.
 double normal_quantile(double p) {
   double x = 0;
   for (int i = 0; i < 100; ++i) {
@@ -22,12 +101,11 @@ double normal_quantile(double p) {
   return x;
 }
 
-/// Seconds of the stages, the GPU's own times being `slower` times as long; adds to `time` what
-/// they consist of.
+/// Seconds of the stages, with arithmetic `slower` times as long; adds their parts to `time`.
 double walk(const std::vector<Stage>& stages, const Cluster& cluster, double slower,
             StepTime& time) {
   double now = 0;
-  std::vector<double> ended;  // of the transfers of all GPUs
+  std::vector<double> ended;  // end times of the transfers of all GPUs
   for (const auto& stage : stages) {
     double ready = now;
     for (const auto& transfer : stage.begins) {
@@ -51,6 +129,43 @@ double walk(const std::vector<Stage>& stages, const Cluster& cluster, double slo
 }
 
 }  // namespace
+
+std::vector<Stage> stages_of(const StepParts& parts, const Cluster& cluster, bool overlap) {
+  StageList list;
+  if (cluster.gpus < 2) {
+    list.compute(parts.seconds());
+    return list.take();
+  }
+  for (int64_t pass = 0; pass < parts.passes && !parts.units.empty(); ++pass) {
+    add_forward(parts.units, overlap, list);
+    add_backward(parts, overlap, list);
+  }
+  if (parts.units.empty()) {
+    add_pass(parts.forward, parts.forward_rows, {}, list);
+    add_pass(parts.backward, parts.backward_rows, overlap ? parts.buckets : std::vector<Bucket>(),
+             list);
+    for (const auto& bucket : parts.buckets)
+      if (!overlap) list.begin({Transfer::Kind::sums, bucket.bytes});
+  }
+  list.wait_for_all();
+  list.compute(parts.rest);
+  for (const auto& transfer : parts.updated) list.begin(transfer);
+  list.wait_for_all();
+  list.order();
+  return list.take();
+}
+
+std::vector<Stage> forward_stages(const StepParts& parts, const Cluster& cluster, bool overlap) {
+  StageList list;
+  if (cluster.gpus < 2) {
+    list.compute(parts.forward);
+  } else if (parts.units.empty()) {
+    add_pass(parts.forward, parts.forward_rows, {}, list);
+  } else {
+    for (int64_t pass = 0; pass < parts.passes; ++pass) add_forward(parts.units, overlap, list);
+  }
+  return list.take();
+}
 
 double expected_largest(int64_t n) {
   if (n < 2) return 0;

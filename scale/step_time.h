@@ -1,21 +1,42 @@
-// How long a training step of many GPUs takes, by formulas.
+// A training step of many GPUs: what one GPU computes, sends and waits for, and how long it takes.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "scale/collective.h"
 #include "scale/step_work.h"
 
 namespace composer {
 
-/// Seconds.
+/// A stage begins transfers, waits for transfers, then computes. Transfers of all GPUs go one after
+/// another in the order in which they begin; row transfers do the same in a lane of their own.
+struct Stage {
+  std::vector<Transfer> begins{};
+  /// The number of transfers of all GPUs, from the step's first on, that must have ended. Row
+  /// transfers are waited for in the stage that begins them.
+  int64_t waits_for = 0;
+  double compute = 0;  ///< seconds
+};
+
+/// The stages of a step. With `overlap`, transfers go on while the GPU computes: buckets of
+/// gradients once they are ready; a unit's weights while the unit before it computes, its gradients
+/// while the next unit does (ShardedParameters). Without it, passes stop for transfers. A single
+/// GPU sends nothing.
+std::vector<Stage> stages_of(const StepParts& parts, const Cluster& cluster, bool overlap);
+
+/// The stages of a step's forward passes alone.
+std::vector<Stage> forward_stages(const StepParts& parts, const Cluster& cluster, bool overlap);
+
+/// Times in seconds.
 struct StepTime {
   double compute = 0;
-  double communication = 0;  ///< of all that GPUs send each other
-  double weights = 0;        ///< of it: weights from the GPUs that they belong to
-  double rows = 0;           ///< of it: between GPUs that have rows of the same images
-  double exposed = 0;        ///< the part of it that arithmetic waits for
-  double loading = 0;        ///< that the step waits for data
+  double communication = 0;  ///< all transfers
+  double weights = 0;        ///< the part of it that sends weights from their owners
+  double rows = 0;           ///< the part of it between GPUs that share images
+  double exposed = 0;        ///< the part of `communication` that arithmetic waits for
+  double loading = 0;        ///< wait for data
   double seconds = 0;
 
   double hidden_fraction() const {
@@ -23,13 +44,13 @@ struct StepTime {
   }
 };
 
-/// The stages of stages_of(), one after another, on GPUs that are all as fast. load_seconds: that a
-/// GPU's loader takes for its batch, while the step before goes on. spread: standard deviation of a
-/// GPU's own time, as a share of it.
+/// The time of the stages of stages_of() on equally fast GPUs. `load_seconds`: a GPU's loader's
+/// time for a batch, during the step before. `spread`: standard deviation of a GPU's time, as a
+/// share of it.
 StepTime step_time(const StepParts& parts, const Cluster& cluster, bool overlap = true,
                    double load_seconds = 0, double spread = 0);
 
-/// Of its forward passes alone.
+/// The time of a step's forward passes alone.
 double forward_seconds(const StepParts& parts, const Cluster& cluster, bool overlap = true);
 
 /// The expected largest of n normal draws, in standard deviations (Blom 1958).

@@ -1,5 +1,5 @@
-// What a training step consists of: the network's arithmetic in parts of the backward pass, and the
-// buckets of gradients that become ready in it.
+// The work of a training step: the operations of both passes, and the buckets of gradients that
+// become ready in the backward pass.
 #pragma once
 
 #include <cstdint>
@@ -13,64 +13,72 @@
 #include "nn/network/graph.h"
 #include "scale/collective.h"
 #include "scale/hardware.h"
-#include "scale/row_division.h"
 
 namespace composer {
 
-/// Of one image; of the rank that has most rows of it, where ranks divide them.
+/// One communication between ranks that share images (spatial_ranks): what the busiest of them
+/// sends or receives.
+struct RowsSent {
+  double values = 0;      ///< values of each image, of the activations' type
+  double image_sums = 0;  ///< float32 values of each image
+  double batch_sums = 0;  ///< float32 values of all images together
+  double messages = 0;    ///< messages one after another; 0: nothing is sent
+};
+
+/// The work of one image; with spatial_ranks the work of the rank with most of its rows.
 struct ImageWork {
   struct Operation {
     double flops_backward = 0;
     int64_t gradient_elements = 0;
     double flops_forward = 0;
-    std::optional<size_t> unit{};    ///< that gathers its weights (TrainedWeights)
-    RowsSent forward{}, backward{};  ///< before the operation's own part of a pass
+    std::optional<size_t> unit{};    ///< the unit that gathers its weights (TrainedParameters)
+    RowsSent forward{}, backward{};  ///< before the operation in each pass
   };
 
   ImageSize size;
   double flops_forward = 0, flops_step = 0;
-  double activation_values = 0;       ///< that the backward pass needs
+  double activation_values = 0;       ///< values that the backward pass needs
   std::vector<Operation> operations;  ///< in the order of the forward pass
   double gradient_elements() const;
 };
 
-/// graph, cost: of one image. units: numbers of layers that gather their weights together, by the
-/// paths of their slots. spatial_ranks: that divide the image's rows, as SpatialParallel does.
-/// trains: else what these send each other is an evaluation's.
+/// `graph` and `cost` are those of one image. `units`: the unit of layers that gather their weights
+/// together, by the path of their slot. `spatial_ranks`: ranks that divide the image's rows as
+/// SpatialParallel does. `trains`: false for the communication of an evaluation.
 ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size,
                   const std::map<std::string, size_t>& units = {}, int64_t spatial_ranks = 1,
                   bool trains = true);
 
-/// Gradients that are summed over the GPUs at once.
+/// Gradients that one all-reduce sums.
 struct Bucket {
   double bytes = 0;
-  double ready = 0;  ///< share of the backward pass after which they are there
+  double ready = 0;  ///< share of the backward pass after which the gradients are ready
 };
 
-/// Where a pass stops until what GPUs with rows of the same images send each other is there.
+/// A point at which a pass waits for a transfer between GPUs that share images.
 struct RowStop {
   Transfer transfer{};
-  double at = 0;  ///< share of the pass that goes before it
+  double at = 0;  ///< share of the pass before the transfer
 };
 
-/// Layers that gather their weights together, as one microbatch goes through them.
+/// The passes of one microbatch through a unit: layers that gather their weights together.
 struct UnitPass {
   double forward = 0, backward = 0;  ///< seconds, until the next unit begins
-  Transfer gather{};                 ///< of its weights, before either
-  Transfer sum{};                    ///< of its gradients, after the backward pass
+  Transfer gather{};                 ///< gathers the unit's weights before either pass
+  Transfer sum{};                    ///< sums the unit's gradients after the backward pass
 };
 
-/// A step of one GPU, in seconds.
+/// The step of one GPU; times in seconds.
 struct StepParts {
   double forward = 0, backward = 0;
-  double rest = 0;  ///< after the gradients are summed: the optimizer, the loop
+  double rest = 0;  ///< optimizer and loop, after the gradients are summed
   std::vector<Bucket> buckets;
   std::vector<RowStop> forward_rows{}, backward_rows{};  ///< ascending
-  /// fsdp: what the passes consist of, in the order of the forward pass; else empty.
+  /// The units of fsdp, in the order of the forward pass; empty without fsdp.
   std::vector<UnitPass> units{};
-  int64_t passes = 1;                 ///< through the units: microbatches
-  std::vector<Transfer> late_sums{};  ///< after each backward pass through the units
-  std::vector<Transfer> updated{};    ///< after the rest: weights, from those that updated them
+  int64_t passes = 1;                 ///< passes through the units: microbatches
+  std::vector<Transfer> late_sums{};  ///< sums after each backward pass through the units
+  std::vector<Transfer> updated{};    ///< after `rest`: weights from the ranks that updated them
 
   double seconds() const { return forward + backward + rest; }
   double bytes() const;
@@ -79,26 +87,26 @@ struct StepParts {
 struct StepOptions {
   double flops_per_s = 0;
   double memory_bytes_per_s = 0;
-  int64_t value_bytes = 4;         ///< of activations
-  int64_t gradient_bytes = 4;      ///< of an element, as it is sent
-  double bucket_bytes = 25 << 20;  ///< of gradients in fp32, whatever is sent
+  int64_t value_bytes = 4;         ///< bytes of an activation
+  int64_t gradient_bytes = 4;      ///< bytes of a gradient's element as it is sent
+  double bucket_bytes = 25 << 20;  ///< size of a bucket in fp32, whatever type is sent
   int64_t microbatches = 1;
 };
 
-/// The forward and backward pass of `images`: the network's FLOPs at the sustained rate, or what it
-/// keeps through the memory where that takes longer, and the start of each kernel.
+/// The passes of `images` images: the network's FLOPs at the sustained rate or, if that takes
+/// longer, its kept values at the memory's bandwidth; and the start of each kernel.
 StepParts step_parts(const ImageWork& work, double images, const StepOptions& options);
 
 /// Seconds of an operation in a step, of all microbatches.
 struct OperationSeconds {
   double forward = 0, backward = 0;
 };
-/// What step_parts() has, operation by operation.
+/// The passes of step_parts(), operation by operation.
 std::vector<OperationSeconds> operation_seconds(const ImageWork& work, double images,
                                                 const StepOptions& options);
 
-/// Buckets as c10d makes them: gradients in the order in which they come, a first bucket of 1 MiB.
-/// Those of the last microbatch alone are sent.
+/// Buckets as c10d makes them: gradients in the order in which they become ready, the first bucket
+/// of 1 MiB. Only the gradients of the last microbatch are sent.
 std::vector<Bucket> buckets_of(const ImageWork& work, double images, const StepOptions& options);
 
 }  // namespace composer

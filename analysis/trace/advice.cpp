@@ -5,7 +5,7 @@
 namespace composer {
 namespace {
 
-/// Below this share of a step nothing is worth a change.
+/// The least share of a step that makes a change worthwhile.
 constexpr double kWorthwhile = 0.02;
 constexpr size_t kMostAdvice = 3;
 
@@ -15,7 +15,7 @@ std::string in_percent(double share) {
                        : std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
 
-/// Collects what could be changed.
+/// Collects advice.
 class Adviser {
  public:
   explicit Adviser(const TraceAnalysis& analysis) : all_(analysis), slowest_(analysis.slowest()) {}
@@ -117,14 +117,9 @@ class Adviser {
         "Normalisation, activation and addition are " + in_percent(pointwise) +
             " of the operators' time: the fused norms of composer's models are one pass where "
             "these are three.");
-    add_small_operators();
-  }
-
-  void add_small_operators() {
-    const int64_t calls = slowest_.operators.calls;
-    const auto total = static_cast<double>(slowest_.operators.self_ns);
-    const double mean_ns = calls == 0 ? 0 : total / static_cast<double>(calls);
-    if (calls > 0 && mean_ns < 10'000)
+    const double mean_ns =
+        static_cast<double>(operators.self_ns) / static_cast<double>(operators.calls);
+    if (mean_ns < 10'000)
       add(0.25, "Operators are small (" + std::to_string(static_cast<int64_t>(mean_ns / 1000)) +
                     " us on average), so that calling them is much of the time: larger batches.");
   }
@@ -146,26 +141,14 @@ class Adviser {
     add(idle - by_host, "The device is idle for " + in_percent(idle - by_host) +
                             " between its kernels: fewer and larger ones (cuda_graph, fused norms, "
                             "larger batches).");
-    add_exposed_communication(device, span);
-    add_copies(device, span);
-    add_short_kernels(device, by_host);
-  }
-
-  void add_exposed_communication(const DeviceAnalysis& device, double span) {
-    const double exposed = static_cast<double>(device.types.without_memory[2]) / span;
-    add(exposed, "Communication that nothing is calculated beside takes " + in_percent(exposed) +
-                     " of the device's time: smaller bucket_mb begins it earlier, grad_comm: bf16 "
-                     "halves it, grad_accum makes it rarer.");
-  }
-
-  void add_copies(const DeviceAnalysis& device, double span) {
-    const double exposed = static_cast<double>(device.types.with_memory[4]) / span;
-    add(exposed, "Copies that nothing is calculated beside take " + in_percent(exposed) +
-                     " of the device's time: pinned memory and prefetching of batches; no .item() "
-                     "or .cpu() in a step.");
-  }
-
-  void add_short_kernels(const DeviceAnalysis& device, double by_host) {
+    const double sends = static_cast<double>(device.types.without_memory[2]) / span;
+    add(sends, "Communication that nothing is calculated beside takes " + in_percent(sends) +
+                   " of the device's time: smaller bucket_mb begins it earlier, grad_comm: bf16 "
+                   "halves it, grad_accum makes it rarer.");
+    const double copies = static_cast<double>(device.types.with_memory[4]) / span;
+    add(copies, "Copies that nothing is calculated beside take " + in_percent(copies) +
+                    " of the device's time: pinned memory and prefetching of batches; no .item() "
+                    "or .cpu() in a step.");
     const auto& launches = device.launches;
     if (launches.call.count == 0 || by_host >= kWorthwhile) return;
     const double share =

@@ -1,30 +1,31 @@
-// What changes over a trace's time: the length of streams' queues, and the bandwidth of copies.
+// What changes over a trace: queue lengths and copy bandwidths, summed up or drawn in a copy of the
+// trace.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "analysis/trace/kernel_type.h"
+#include "analysis/trace/device_times.h"
 #include "analysis/trace/selection.h"
-#include "analysis/trace/statistics.h"
 
 namespace composer {
 
-/// From here on the value is this one.
+/// From `time_ns` on the counter has this value.
 struct CounterPoint {
   int64_t time_ns = 0;
   double value = 0;
 };
 using CounterSeries = std::vector<CounterPoint>;
 
-/// By stream, how many launches wait (hta/analyzers/trace_counters.py): one more where the host
-/// launches, one less where the device begins.
+/// The number of waiting launches of each stream (hta/analyzers/trace_counters.py): one more when
+/// the host launches, one less when the device begins.
 std::map<int32_t, CounterSeries> queue_lengths(const RankTrace& trace, const Selection& selection);
 
-/// By kind of copy ("Memcpy HtoD"), GB/s from its start to its end; one without duration lasts 1
-/// us. Where one ends as another begins, the end comes first; as_hta: last.
+/// The bandwidth in GB/s of each kind of copy ("Memcpy HtoD"). A copy without duration counts as 1
+/// us long. When one copy ends as another begins, the end comes first; with as_hta, last.
 std::map<std::string, CounterSeries> copy_bandwidths(const RankTrace& trace,
                                                      const Selection& selection,
                                                      const std::vector<KernelType>& types,
@@ -33,8 +34,8 @@ std::map<std::string, CounterSeries> copy_bandwidths(const RankTrace& trace,
 struct QueueSummary {
   int32_t stream = 0;
   Statistics length{};
-  int64_t blocked_ns = 0;    ///< with so many waiting that a launch must wait too
-  double blocked_share = 0;  ///< of the trace's time
+  int64_t blocked_ns = 0;    ///< time with a full queue, in which a launch must wait too
+  double blocked_share = 0;  ///< blocked_ns as a share of the trace's time
 };
 
 std::vector<QueueSummary> queue_summaries(const RankTrace& trace, const Selection& selection,
@@ -42,11 +43,24 @@ std::vector<QueueSummary> queue_summaries(const RankTrace& trace, const Selectio
 
 struct CopySummary {
   std::string kind;
-  Statistics gb_per_second;  ///< over the moments of change at which it is not 0
+  Statistics gb_per_second;  ///< over the moments of change with a bandwidth above 0
 };
 
-/// as_hta: what rounding leaves of no bandwidth counts as one.
+/// as_hta: rounding errors of an idle link count as bandwidth.
 std::vector<CopySummary> copy_summaries(const RankTrace& trace, const Selection& selection,
                                         const std::vector<KernelType>& types, bool as_hta);
+
+/// Writes the events of `trace`'s file again to `path`, uncompressed, and behind them counters
+/// (Perfetto draws them as curves): "Queue Length" of each stream and "Memcpy BW" of each kind of
+/// copy, as HTA's generate_trace_with_counters does. UserError if the trace is truncated or the
+/// folder cannot be made; RunError if the file cannot be written.
+void write_counter_trace(const RankTrace& trace, const Selection& selection,
+                         const TraceRules& rules, const std::filesystem::path& path);
+
+/// The trace's file name with "_with_counters" in `folder`; with the rank too if that path is among
+/// `taken`.
+std::filesystem::path counter_trace_path(const RankTrace& trace,
+                                         const std::filesystem::path& folder,
+                                         const std::vector<std::string>& taken);
 
 }  // namespace composer

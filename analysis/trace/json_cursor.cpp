@@ -22,7 +22,7 @@ constexpr auto shapes_nesting = [] {
   return shapes;
 }();
 
-/// What a number of microseconds too unusual for plain digits is, in nanoseconds.
+/// Nanoseconds from a number of microseconds that is not plain digits, for example 1e3.
 int64_t unusual_nanoseconds(std::string_view text) {
   double microseconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), microseconds);
@@ -59,7 +59,7 @@ std::string_view JsonCursor::value() {
 
 void JsonCursor::skip_nested() {
   constexpr int kDeepest = 64;
-  uint64_t objects = 0;  // one bit a level, the innermost lowest: whether it is an object
+  uint64_t objects = 0;  // a bit per level, the innermost lowest: 1 for an object
   int depth = 0;
   do {
     while (at_ != end_ && !shapes_nesting[static_cast<unsigned char>(*at_)]) ++at_;
@@ -87,7 +87,7 @@ int64_t nanoseconds_of(std::string_view text) {
   constexpr int64_t most = (std::numeric_limits<int64_t>::max() - 9) / 10;
   const bool negative = text.starts_with('-');
   int64_t digits = 0;
-  int decimals = -1;  // behind the point; -1 in front of it
+  int decimals = -1;  // digits after the point; -1 before it
   bool rounds_up = false;
   for (const char letter : text.substr(negative ? 1 : 0)) {
     if (letter == '.' && decimals < 0) {

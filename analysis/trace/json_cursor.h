@@ -1,4 +1,4 @@
-// A place in JSON text of which only a part is in memory.
+// A cursor in JSON text of which only a part is in memory.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,18 @@
 
 namespace composer {
 
-/// Thrown where the text in memory ends before what was asked for does: with more of it, the
-/// reader asks again from the same place.
+/// Thrown if the text in memory ends before the value does. With more text, the reader tries again
+/// from the same position.
 struct EndOfText {};
 
-/// Thrown where the text is no JSON.
+/// Thrown if the text is no JSON.
 struct BadJson {
   const char* at;
-  const char* expected;  ///< what would have been right
+  const char* expected;  ///< what JSON wants at this position
 };
 
-/// Reads JSON from front to back. What is asked for is looked at strictly; in what is skipped,
-/// brackets must match, and words and numbers may be anything ("NaN", which Kineto writes).
+/// Reads JSON from front to back. Values that are read are checked strictly; in skipped values
+/// brackets must match, and words and numbers may be anything (Kineto writes "NaN").
 class JsonCursor {
  public:
   JsonCursor(const char* begin, const char* end) : at_(begin), end_(end) {}
@@ -32,7 +32,7 @@ class JsonCursor {
     return *at_;
   }
 
-  /// Whether the next character is `letter`, which then is behind.
+  /// Moves past the next character if it is `letter`; returns whether it was.
   bool take(char letter) {
     if (peek() != letter) return false;
     ++at_;
@@ -43,7 +43,7 @@ class JsonCursor {
     if (!take(letter)) throw BadJson{at_, what};
   }
 
-  /// What stands between the quotes of a string, escapes as they are.
+  /// The text between the quotes of a string, with its escapes.
   std::string_view string() {
     expect('"', "a string");
     const char* const begin = at_;
@@ -58,10 +58,10 @@ class JsonCursor {
     }
   }
 
-  /// A number or a bare word, as it is written.
+  /// The text of a number or a bare word.
   std::string_view scalar();
 
-  /// Any value, as it is written.
+  /// The text of any value.
   std::string_view value();
 
   /// Calls each(name) for every member of an object, in the order of the text; `each` reads its
@@ -91,13 +91,12 @@ class JsonCursor {
   const char* end_;
 };
 
-/// What `text`, a JSON number of microseconds, is in nanoseconds, from its decimal digits, so that
-/// three of them after the point are exact; further ones are rounded. Throws BadJson for no
-/// number and for more than 2^63 ns.
+/// Nanoseconds from `text`, a JSON number of microseconds. The first three decimals are exact,
+/// further ones are rounded. Throws BadJson if `text` is no number or is more than 2^63 ns.
 int64_t nanoseconds_of(std::string_view text);
 
-/// `text`, a JSON number or a string of one, as an integer ("7.0" is 7); what is none is
-/// `otherwise`.
+/// The integer in `text`, a JSON number or a string of one ("7.0" is 7); `otherwise` if there is
+/// none.
 int64_t integer_of(std::string_view text, int64_t otherwise);
 
 }  // namespace composer

@@ -7,38 +7,6 @@
 namespace composer {
 namespace {
 
-constexpr std::string_view page_head = R"(<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>)";
-
-constexpr std::string_view page_style = R"(</title>
-<style>
-:root { color-scheme: light dark; --ink: #1c2024; --soft: #60646c; --line: #e0e1e6; --paper: #fff; --bar: #3e63dd; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #edeef0; --soft: #b0b4ba; --line: #363a3f; --paper: #18191b; --bar: #6e8bff; }
-}
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 72rem; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.5rem; }
-h2 { font-size: 1.1rem; margin: 2rem 0 .2rem; }
-p { margin: .2rem 0 .6rem; color: var(--soft); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th { text-align: left; font-weight: 600; color: var(--soft); }
-th, td { padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th.n, td.n { text-align: right; white-space: nowrap; }
-td { overflow-wrap: anywhere; }
-svg { display: block; margin-top: .35rem; }
-rect { fill: var(--bar); }
-.warning { border-left: 3px solid #e5a000; padding-left: .6rem; }
-</style>
-</head>
-<body>
-)";
-
 std::string drawn_bar(double share) {
   std::array<char, 160> text{};
   std::snprintf(text.data(), text.size(),
@@ -48,7 +16,7 @@ std::string drawn_bar(double share) {
   return text.data();
 }
 
-/// What stands between backticks is code.
+/// Markup of `text`, in which text between backticks is code.
 std::string with_code(const std::string& text) {
   std::string markup;
   size_t begin = 0;
@@ -85,9 +53,12 @@ void append(std::string& page, const ReportSection& section) {
 }  // namespace
 
 std::string page_of(const Report& report) {
-  std::string page(page_head);
-  page +=
-      escaped(report.title) + std::string(page_style) + "<h1>" + escaped(report.title) + "</h1>\n";
+  const auto title = escaped(report.title);
+  std::string page =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+      title + "</title>\n<style>\n" + std::string(trace_style()) +
+      "</style>\n</head>\n<body>\n<h1>" + title + "</h1>\n";
   for (const auto& warning : report.warnings)
     page += "<p class=\"warning\">" + with_code(warning) + "</p>\n";
   if (!report.advice.empty()) page += "<h2>What would help most</h2>\n<ol>\n";

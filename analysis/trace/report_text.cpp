@@ -2,39 +2,30 @@
 #include <array>
 #include <cstdio>
 
+#include "analysis/figure_text.h"
 #include "analysis/trace/report_section.h"
 #include "base/terminal.h"
 
 namespace composer {
 namespace {
 
-constexpr size_t kGap = 2, kLeastWords = 12, kName = 34;
+constexpr int64_t kGap = 2, kLeastWords = 12, kName = 34;
 
-std::vector<size_t> widths_of(const ReportSection& section) {
-  std::vector<size_t> widths;
-  for (const auto& heading : section.headings)
-    widths.push_back(static_cast<size_t>(columns_of(heading)));
-  for (const auto& row : section.rows)
-    for (size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], static_cast<size_t>(columns_of(row[i])));
-  return widths;
-}
-
-/// Takes what does not fit from the columns of words, the last of them first: the first one names
+/// Narrows the columns of words until the table fits, the last of them first, since the first names
 /// the row.
-void fit(std::vector<size_t>& widths, size_t words, size_t columns) {
-  size_t all = kGap * (widths.size() - 1);
-  for (const size_t width : widths) all += width;
-  for (const size_t least_name : {kName, kLeastWords})
+void fit(std::vector<int64_t>& widths, size_t words, int64_t columns) {
+  int64_t all = kGap * (std::ssize(widths) - 1);
+  for (const int64_t width : widths) all += width;
+  for (const int64_t least_name : {kName, kLeastWords})
     for (size_t i = words; i-- > 0;) {
-      const size_t least = i == 0 ? least_name : kLeastWords;
+      const int64_t least = i == 0 ? least_name : kLeastWords;
       if (all <= columns || widths[i] <= least) continue;
-      const size_t taken = std::min(all - columns, widths[i] - least);
+      const int64_t taken = std::min(all - columns, widths[i] - least);
       widths[i] -= taken, all -= taken;
     }
 }
 
-/// Without what would move a terminal's cursor or change its colours: control characters as "\x1b".
+/// `text` with control characters, which could steer a terminal, written as "\x1b".
 std::string printable(const std::string& text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -60,39 +51,31 @@ ReportSection printable(ReportSection section) {
   return section;
 }
 
-/// Exactly so wide; what is cut ends in "..".
-std::string cell(const std::string& text, size_t width, bool is_word) {
-  const auto own = static_cast<size_t>(columns_of(text));
-  if (own > width) return first_columns(text, static_cast<int64_t>(width) - 2) + "..";
-  const std::string space(width - own, ' ');
-  return is_word ? text + space : space + text;
-}
-
-std::string table_line(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
-                       size_t words) {
-  std::string text;
+/// A line of the table; a cell that is cut ends in "..".
+std::string fitted_line(std::vector<std::string> cells, const std::vector<int64_t>& widths,
+                        size_t words) {
   for (size_t i = 0; i < cells.size(); ++i)
-    text += (i == 0 ? "" : "  ") + cell(cells[i], widths[i], i < words);
-  return text.substr(0, text.find_last_not_of(' ') + 1);
+    if (columns_of(cells[i]) > widths[i]) cells[i] = first_columns(cells[i], widths[i] - 2) + "..";
+  return table_line(cells, widths, words);
 }
 
-std::string block_bar(double share, size_t columns) {
+std::string block_bar(double share, int64_t columns) {
   std::string text = "  ";
-  for (size_t i = 0; i < static_cast<size_t>(share * static_cast<double>(columns) + 0.5); ++i)
+  for (int64_t i = 0; i < static_cast<int64_t>(share * static_cast<double>(columns) + 0.5); ++i)
     text += "\u2588";
   return text;
 }
 
-void append_wrapped(std::string& text, const std::string& words, size_t columns,
+void append_wrapped(std::string& text, const std::string& words, int64_t columns,
                     const std::string& indent) {
-  size_t used = 0;
+  int64_t used = 0;
   for (size_t at = 0; at < words.size();) {
     size_t end = std::min(words.find(' ', at), words.size());
     if (words.compare(end, 2, " %") == 0) end = std::min(words.find(' ', end + 2), words.size());
     const auto word = words.substr(at, end - at);
-    const auto width = static_cast<size_t>(columns_of(word));
+    const int64_t width = columns_of(word);
     if (used > 0 && used + 1 + width > columns)
-      text += "\n" + indent, used = indent.size();
+      text += "\n" + indent, used = std::ssize(indent);
     else if (used > 0)
       text += ' ', ++used;
     text += word;
@@ -102,16 +85,16 @@ void append_wrapped(std::string& text, const std::string& words, size_t columns,
   text += '\n';
 }
 
-void append(std::string& text, const ReportSection& section, size_t columns) {
-  auto widths = widths_of(section);
-  const size_t bar_columns = columns < 100 ? 12 : 20;
+void append(std::string& text, const ReportSection& section, int64_t columns) {
+  auto widths = column_widths(section.headings, section.rows);
+  const int64_t bar_columns = columns < 100 ? 12 : 20;
   const bool bars = !section.bars.empty();
   fit(widths, section.words, bars ? columns - bar_columns - kGap : columns);
   text += "\n" + section.title + "\n";
   if (!section.note.empty()) append_wrapped(text, section.note, columns, "");
-  text += table_line(section.headings, widths, section.words) + "\n";
+  text += fitted_line(section.headings, widths, section.words) + "\n";
   for (size_t i = 0; i < section.rows.size(); ++i) {
-    text += table_line(section.rows[i], widths, section.words);
+    text += fitted_line(section.rows[i], widths, section.words);
     if (bars && section.bars[i] > 0.5 / static_cast<double>(bar_columns))
       text += block_bar(section.bars[i], bar_columns);
     text += '\n';
@@ -120,7 +103,7 @@ void append(std::string& text, const ReportSection& section, size_t columns) {
 
 }  // namespace
 
-std::string text_of(const Report& report, size_t columns) {
+std::string text_of(const Report& report, int64_t columns) {
   std::string text = report.title + "\n";
   for (const auto& section : report.sections) append(text, printable(section), columns);
   if (!report.advice.empty()) text += "\nWhat would help most\n";

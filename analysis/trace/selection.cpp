@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kAlways = std::numeric_limits<int64_t>::max();
 
-/// When the last step began; kAlways with fewer than two marks.
+/// The start of the last step; kAlways with fewer than two marks.
 int64_t start_of_last_step(const RankTrace& trace, bool as_hta) {
   std::set<uint32_t> marks;
   int64_t last = std::numeric_limits<int64_t>::min();
@@ -25,7 +25,7 @@ int64_t start_of_last_step(const RankTrace& trace, bool as_hta) {
 
 using Calls = std::unordered_map<int64_t, uint32_t>;
 
-/// The host's calls by correlation: of several the last that launches, else the last.
+/// The host's calls by correlation: the last call that launches work, or else the last call.
 Calls calls_before(const RankTrace& trace, int64_t cutoff) {
   Calls calls;
   for (uint32_t i = 0; i < trace.events.size(); ++i) {

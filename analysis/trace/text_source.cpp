@@ -17,7 +17,7 @@ void TextSource::Closing::operator()(gzFile_s* file) const { gzclose(file); }
 
 TextSource::TextSource(std::filesystem::path file) : path_(std::move(file)) {
   if (!std::filesystem::is_regular_file(path_))
-    throw UserError(path_.string() + ": is no file that could be a trace");
+    throw UserError(path_.string() + ": is no file; a trace is a .json or .json.gz file");
   file_.reset(gzopen(path_.c_str(), "rb"));
   if (!file_) throw UserError(path_.string() + ": cannot be read: " + std::strerror(errno));
   gzbuffer(file_.get(), 256 << 10);

@@ -10,7 +10,7 @@ struct gzFile_s;
 
 namespace composer {
 
-/// Holds one piece of the text in memory: 4 MiB, or more where one value is longer than that.
+/// Holds one piece of the text in memory: 4 MiB, or more for a longer value.
 class TextSource {
  public:
   /// UserError when the file cannot be read.
@@ -18,12 +18,12 @@ class TextSource {
 
   const char* begin() const { return buffer_.data(); }
   const char* end() const { return buffer_.data() + filled_; }
-  /// Of begin() in the uncompressed text.
+  /// The offset of begin() in the uncompressed text.
   int64_t offset() const { return offset_; }
 
-  /// Drops what is in front of `keep`, which becomes begin(), and reads more behind the rest.
-  /// Returns false where the text has ended. UserError for a damaged file, and for a value that is
-  /// longer than 256 MiB.
+  /// Drops the text before `keep`, which becomes begin(), and reads more text behind the rest.
+  /// Returns false at the end of the text. UserError for a damaged file, and for a value longer
+  /// than 256 MiB.
   bool refill(const char* keep);
 
  private:

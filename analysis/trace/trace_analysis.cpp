@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "analysis/trace/counter_trace.h"
+#include "analysis/trace/device_counters.h"
 #include "analysis/trace/trace_files.h"
 #include "analysis/trace/trace_reader.h"
 #include "base/error.h"
@@ -29,7 +29,7 @@ DeviceAnalysis analyze_device(const RankTrace& trace, const Selection& selection
           launch_statistics(trace, selection, rules)};
 }
 
-/// Of the hparams.yaml beside the folder that a trace lies in.
+/// Reads the hparams.yaml beside the folder `traces` that a trace lies in.
 TracedRecipe recipe_of(const std::filesystem::path& trace) {
   TracedRecipe recipe;
   const auto folder = std::filesystem::absolute(trace).parent_path();
@@ -62,7 +62,7 @@ void sort_by_rank(std::vector<RankAnalysis>& ranks) {
                     std::to_string(twice->rank) + "; name one of them");
 }
 
-/// Of ranks that mark steps but none that all of them mark; "" where there is one.
+/// A warning if the ranks that mark steps have no step in common; empty otherwise.
 std::string no_common_step(const std::vector<RankAnalysis>& ranks) {
   std::map<int64_t, size_t> ranks_by_step;
   size_t marking = 0;

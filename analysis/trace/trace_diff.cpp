@@ -4,8 +4,8 @@
 #include <map>
 #include <unordered_map>
 
-#include "analysis/trace/kernel_type.h"
-#include "analysis/trace/profiler_steps.h"
+#include "analysis/trace/device_times.h"
+#include "analysis/trace/host_times.h"
 #include "analysis/trace/trace_files.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -13,12 +13,9 @@
 namespace composer {
 namespace {
 
-struct CountAndTime {
-  int64_t count = 0, ns = 0;
-};
-using TimeByName = std::map<std::string, CountAndTime>;
+using RowsByName = std::map<std::string, DiffRow>;
 
-/// The rank asked for, or the first.
+/// The file of the requested rank, or of the first.
 const TraceFile& file_of_rank(const TraceFiles& traces, const DiffSide& side,
                               const std::filesystem::path& path) {
   if (!side.rank) return traces.files.front();
@@ -42,8 +39,8 @@ int64_t number_of_step(const std::vector<ProfilerStep>& steps, const DiffSide& s
                   "; there are: " + first_few(numbers));
 }
 
-/// The events of one step, by number in the trace: the host's that begin in it, and the devices'
-/// that these launched.
+/// Calls each(event) for the events of one step: the host's events that begin in it, then the
+/// device events that they launched.
 template <class Each>
 void each_of_step(const RankTrace& trace, const std::vector<ProfilerStep>& steps, int64_t number,
                   const Each& each) {
@@ -72,8 +69,11 @@ bool is_asked_for(const TraceEvent& event, DeviceKind device) {
   return device == DeviceKind::all || event.on_device() == (device == DeviceKind::gpu);
 }
 
-TimeByName read_side(const std::filesystem::path& path, const DiffRequest& request, DiffSide& side,
-                     std::filesystem::path& file, std::vector<std::string>& warnings) {
+/// Adds the events of one side to their rows: how many there are to row.*count, their time to
+/// row.*ns.
+void read_side(const std::filesystem::path& path, const DiffRequest& request, DiffSide& side,
+               std::filesystem::path& file, std::vector<std::string>& warnings, RowsByName& rows,
+               int64_t DiffRow::*count, int64_t DiffRow::*ns) {
   const auto traces = find_traces({path});
   warnings.insert(warnings.end(), traces.warnings.begin(), traces.warnings.end());
   const auto& taken = file_of_rank(traces, side, path);
@@ -83,21 +83,19 @@ TimeByName read_side(const std::filesystem::path& path, const DiffRequest& reque
   for (const auto& warning : trace.warnings) warnings.push_back(trace.file + ": " + warning);
   const auto steps = profiler_steps(trace);
   side = {trace.rank < 0 ? taken.rank : trace.rank, number_of_step(steps, side, taken.path)};
-  std::vector<CountAndTime> by_name(trace.names.size());
+  std::vector<DiffRow> by_name(trace.names.size());
   each_of_step(trace, steps, *side.step, [&](const TraceEvent& event) {
     if (!is_asked_for(event, request.device) || (event.profiler_step && !request.as_hta)) return;
-    ++by_name[event.name].count;
-    by_name[event.name].ns += event.duration_ns;
+    ++(by_name[event.name].*count);
+    by_name[event.name].*ns += event.duration_ns;
   });
-  TimeByName times;
   for (uint32_t i = 0; i < by_name.size(); ++i) {
-    if (by_name[i].count == 0) continue;
+    if (by_name[i].*count == 0) continue;
     const auto name = trace.names[i];
-    auto& sum = times[request.short_names ? short_name(name) : std::string(name)];
-    sum.count += by_name[i].count;
-    sum.ns += by_name[i].ns;
+    auto& row = rows[request.short_names ? short_name(name) : std::string(name)];
+    row.*count += by_name[i].*count;
+    row.*ns += by_name[i].*ns;
   }
-  return times;
 }
 
 }  // namespace
@@ -105,17 +103,11 @@ TimeByName read_side(const std::filesystem::path& path, const DiffRequest& reque
 TraceDiff diff_traces(const std::filesystem::path& control, const std::filesystem::path& test,
                       const DiffRequest& request) {
   TraceDiff diff{{}, {}, request.control, request.test, {}, {}};
-  std::map<std::string, DiffRow> rows;
-  for (const auto& [name, sum] :
-       read_side(control, request, diff.control, diff.control_file, diff.warnings)) {
-    auto& row = rows[name];
-    row.control_count = sum.count, row.control_ns = sum.ns;
-  }
-  for (const auto& [name, sum] :
-       read_side(test, request, diff.test, diff.test_file, diff.warnings)) {
-    auto& row = rows[name];
-    row.test_count = sum.count, row.test_ns = sum.ns;
-  }
+  RowsByName rows;
+  read_side(control, request, diff.control, diff.control_file, diff.warnings, rows,
+            &DiffRow::control_count, &DiffRow::control_ns);
+  read_side(test, request, diff.test, diff.test_file, diff.warnings, rows, &DiffRow::test_count,
+            &DiffRow::test_ns);
   for (auto& [name, row] : rows) {
     row.name = name;
     diff.rows.push_back(std::move(row));

@@ -1,4 +1,4 @@
-// What two traces do differently.
+// The differences of two traces.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "analysis/trace/trace_rules.h"
+#include "analysis/trace/selection.h"
 
 namespace composer {
 
 enum class DeviceKind { cpu, gpu, all };
 
-/// Which events of a trace are compared: those of a rank in one step of ProfilerStep#N. Without
-/// numbers, the first ones.
+/// The rank and the step (ProfilerStep#N) whose events are compared. Without numbers, the first
+/// rank and the first step.
 struct DiffSide {
   std::optional<int64_t> rank, step;
 };
@@ -26,13 +26,13 @@ struct DiffRow {
 
   int64_t count_change() const { return test_count - control_count; }
   int64_t time_change_ns() const { return test_ns - control_ns; }
-  /// '+' where the test has more of them, '-' fewer, '='.
+  /// '+' if the test has more calls, '-' if fewer, '=' if equally many.
   char change() const { return count_change() > 0 ? '+' : count_change() < 0 ? '-' : '='; }
 };
 
 struct TraceDiff {
   std::filesystem::path control_file, test_file;
-  DiffSide control, test;     ///< with the numbers that were taken
+  DiffSide control, test;     ///< with the rank and the step that were compared
   std::vector<DiffRow> rows;  ///< by name (hta/trace_diff.py, compare_traces)
   std::vector<std::string> warnings;
 };
@@ -41,11 +41,11 @@ struct DiffRequest {
   DiffSide control, test;
   DeviceKind device = DeviceKind::all;
   bool short_names = false;  ///< without arguments and template arguments
-  bool as_hta = false;       ///< times rounded as HTA rounds them, and marks of steps as events
+  bool as_hta = false;       ///< rounds times as HTA does, and counts step marks as events
 };
 
-/// A step's events are those that the host began in it, and what they launched; its own mark is not
-/// among them, but as_hta. UserError where there is no such rank or step.
+/// A step's events are the host's events that begin in it and the device events that they launched;
+/// its own mark counts only with as_hta. UserError if there is no such rank or step.
 TraceDiff diff_traces(const std::filesystem::path& control, const std::filesystem::path& test,
                       const DiffRequest& request);
 

@@ -23,7 +23,7 @@ std::optional<int64_t> number_at(const std::string& text, size_t at) {
   return error == std::errc() && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
-/// As in rank0.120.pt.trace.json, rank-3.json and worker_rank_12.json.
+/// The rank in names such as rank0.120.pt.trace.json, rank-3.json and worker_rank_12.json.
 std::optional<int64_t> rank_in_name(const std::string& name) {
   for (size_t at = name.find("rank"); at != std::string::npos; at = name.find("rank", at + 4)) {
     size_t digits = at + 4;
@@ -34,8 +34,8 @@ std::optional<int64_t> rank_in_name(const std::string& name) {
 }
 
 struct StepInName {
-  int64_t step = -1;     ///< the number in front of ".pt.trace.json"; -1: there is none
-  std::string in_front;  ///< of the dot in front of the step, or of everything
+  int64_t step = -1;     ///< the number before ".pt.trace.json"; -1: none
+  std::string in_front;  ///< the name up to the dot before the step; the whole name without a step
 };
 
 StepInName step_in_name(const std::string& name) {
@@ -61,7 +61,7 @@ bool is_folder(const fs::path& path) {
   std::error_code problem;
   const auto status = fs::status(path, problem);
   if (status.type() == fs::file_type::not_found)
-    throw UserError(path.string() + ": is not there; a trace or a folder of traces");
+    throw UserError(path.string() + ": does not exist; give a trace or a folder of traces");
   if (problem) refuse(path, problem);
   return fs::is_directory(status);
 }
@@ -100,7 +100,7 @@ bool older(const fs::path& one, const fs::path& other) {
   return fs::last_write_time(one, ignored) < fs::last_write_time(other, ignored);
 }
 
-/// The last step of which each rank has a trace; -1 where there is none.
+/// The last step of which each rank has a trace; -1 if there is none.
 int64_t last_common_step(const std::map<int64_t, std::vector<fs::path>>& files_by_rank) {
   std::map<int64_t, size_t> ranks_by_step;
   for (const auto& [rank, files] : files_by_rank) {
@@ -114,7 +114,7 @@ int64_t last_common_step(const std::map<int64_t, std::vector<fs::path>>& files_b
   return last;
 }
 
-/// Files of ranks, and those whose rank nothing tells.
+/// The files by rank, and the files without a rank.
 class RankedFiles {
  public:
   void add_named(const fs::path& file) {
@@ -167,7 +167,8 @@ class RankedFiles {
     return rank ? rank : rank_in_name(file.filename());
   }
 
-  /// Those of a folder come sorted, so that what differs in the step alone stands together.
+  /// Adds a file of a folder. Files come sorted, so that names that differ only in the step are
+  /// neighbours.
   void add_found(const fs::path& file) {
     if (const auto rank = rank_of(file)) {
       by_rank_[*rank].push_back(file);

@@ -7,6 +7,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// An array with json(item) of each item.
+template <class Items, class Json>
+ordered_json array_of(const Items& items, const Json& json) {
+  auto array = ordered_json::array();
+  for (const auto& item : items) array.push_back(json(item));
+  return array;
+}
+
 ordered_json json_of(const Statistics& numbers) {
   return {{"count", numbers.count},        {"mean", numbers.mean},
           {"std", numbers.deviation},      {"min", numbers.min},
@@ -35,28 +43,28 @@ ordered_json json_of_types(const std::vector<int64_t>& times) {
   return result;
 }
 
-ordered_json json_of(const std::vector<StreamIdle>& streams) {
-  auto result = ordered_json::array();
-  for (const auto& idle : streams)
-    result.push_back({{"stream", idle.stream},
-                      {"host_wait_ns", idle.host_wait_ns},
-                      {"kernel_wait_ns", idle.kernel_wait_ns},
-                      {"other_ns", idle.other_ns}});
-  return result;
+ordered_json json_of(const StreamIdle& idle) {
+  return {{"stream", idle.stream},
+          {"host_wait_ns", idle.host_wait_ns},
+          {"kernel_wait_ns", idle.kernel_wait_ns},
+          {"other_ns", idle.other_ns}};
 }
 
-ordered_json json_of(const std::vector<KernelTime>& kernels) {
-  auto result = ordered_json::array();
-  for (const auto& kernel : kernels)
-    result.push_back({{"name", kernel.name},
-                      {"type", name(kernel.type)},
-                      {"calls", kernel.calls},
-                      {"sum_ns", kernel.sum_ns},
-                      {"max_ns", kernel.max_ns},
-                      {"min_ns", kernel.min_ns},
-                      {"mean_ns", kernel.mean_ns},
-                      {"std_ns", kernel.deviation_ns}});
-  return result;
+ordered_json json_of(const KernelTime& kernel) {
+  return {{"name", kernel.name},       {"type", name(kernel.type)},    {"calls", kernel.calls},
+          {"sum_ns", kernel.sum_ns},   {"max_ns", kernel.max_ns},      {"min_ns", kernel.min_ns},
+          {"mean_ns", kernel.mean_ns}, {"std_ns", kernel.deviation_ns}};
+}
+
+ordered_json json_of(const QueueSummary& queue) {
+  return {{"stream", queue.stream},
+          {"length", json_of(queue.length)},
+          {"blocked_ns", queue.blocked_ns},
+          {"blocked_share", queue.blocked_share}};
+}
+
+ordered_json json_of(const CopySummary& copy) {
+  return {{"kind", copy.kind}, {"gb_per_second", json_of(copy.gb_per_second)}};
 }
 
 ordered_json json_of(const LaunchStatistics& launches) {
@@ -66,25 +74,21 @@ ordered_json json_of(const LaunchStatistics& launches) {
 }
 
 ordered_json json_of(const DeviceAnalysis& device) {
-  ordered_json result;
-  result["temporal_breakdown"] = json_of(device.temporal);
-  result["idle_time"] = json_of(device.idle);
-  result["kernel_types"] = json_of_types(device.types.with_memory);
-  result["kernel_types_without_memory"] = json_of_types(device.types.without_memory);
-  result["kernels"] = json_of(device.kernels);
-  result["overlap"] = device.overlap ? ordered_json(*device.overlap) : ordered_json(nullptr);
-  result["queue_length"] = ordered_json::array();
-  for (const auto& queue : device.queues)
-    result["queue_length"].push_back({{"stream", queue.stream},
-                                      {"length", json_of(queue.length)},
-                                      {"blocked_ns", queue.blocked_ns},
-                                      {"blocked_share", queue.blocked_share}});
-  result["memory_bandwidth"] = ordered_json::array();
-  for (const auto& copy : device.copies)
-    result["memory_bandwidth"].push_back(
-        {{"kind", copy.kind}, {"gb_per_second", json_of(copy.gb_per_second)}});
-  result["launches"] = json_of(device.launches);
-  return result;
+  const auto json = [](const auto& item) { return json_of(item); };
+  return {{"temporal_breakdown", json_of(device.temporal)},
+          {"idle_time", array_of(device.idle, json)},
+          {"kernel_types", json_of_types(device.types.with_memory)},
+          {"kernel_types_without_memory", json_of_types(device.types.without_memory)},
+          {"kernels", array_of(device.kernels, json)},
+          {"overlap", device.overlap ? ordered_json(*device.overlap) : ordered_json(nullptr)},
+          {"queue_length", array_of(device.queues, json)},
+          {"memory_bandwidth", array_of(device.copies, json)},
+          {"launches", json_of(device.launches)}};
+}
+
+/// How a part is called: "forward", "algorithm mixup".
+std::string label(const PartKey& key) {
+  return std::string(name(key.part)) + (key.name.empty() ? "" : " " + key.name);
 }
 
 ordered_json json_of(const TracedStep& step) {
@@ -94,52 +98,48 @@ ordered_json json_of(const TracedStep& step) {
   return {{"number", step.number}, {"total_ns", step.total_ns}, {"parts_ns", std::move(parts)}};
 }
 
-ordered_json json_of(const std::vector<OperatorCost>& operators) {
-  auto result = ordered_json::array();
-  for (const auto& each : operators) {
-    ordered_json row{{"name", each.name},
-                     {"calls", each.calls},
-                     {"self_ns", each.self_ns},
-                     {"total_ns", each.total_ns}};
-    if (!each.shapes.empty()) row["shapes"] = each.shapes;
-    result.push_back(std::move(row));
-  }
-  return result;
+ordered_json json_of(const OperatorCost& cost) {
+  ordered_json json{{"name", cost.name},
+                    {"calls", cost.calls},
+                    {"self_ns", cost.self_ns},
+                    {"total_ns", cost.total_ns}};
+  if (!cost.shapes.empty()) json["shapes"] = cost.shapes;
+  return json;
+}
+
+ordered_json json_of(const ThreadUse& thread) {
+  return {{"thread", thread.thread},
+          {"events", thread.events},
+          {"busy_ns", thread.busy_ns},
+          {"idle_share", thread.idle_share}};
 }
 
 ordered_json json_of_host(const RankAnalysis& rank) {
-  ordered_json result;
-  result["steps"] = ordered_json::array();
-  for (const auto& step : rank.steps.steps) result["steps"].push_back(json_of(step));
+  const auto json = [](const auto& item) { return json_of(item); };
+  ordered_json result{{"steps", array_of(rank.steps.steps, json)}};
   if (!rank.steps.steps.empty()) {
     result["step_sum"] = json_of(rank.steps.sum);
     result["step_sum"].erase("number");
     result["coverage"] = rank.steps.coverage();
   }
   result["operator_self_ns"] = rank.operators.self_ns;
-  result["operators"] = json_of(rank.operators.by_name);
-  result["operators_by_shapes"] = json_of(rank.operators.by_shapes);
-  result["threads"] = ordered_json::array();
-  for (const auto& thread : rank.threads)
-    result["threads"].push_back({{"thread", thread.thread},
-                                 {"events", thread.events},
-                                 {"busy_ns", thread.busy_ns},
-                                 {"idle_share", thread.idle_share}});
+  result["operators"] = array_of(rank.operators.by_name, json);
+  result["operators_by_shapes"] = array_of(rank.operators.by_shapes, json);
+  result["threads"] = array_of(rank.threads, json);
   return result;
 }
 
 ordered_json json_of(const RankAnalysis& rank) {
-  ordered_json result{{"rank", rank.rank},
-                      {"file", rank.file},
-                      {"bytes", rank.bytes},
-                      {"events", rank.events},
-                      {"base_ns", rank.base_ns},
-                      {"truncated", rank.truncated},
-                      {"last_step_dropped", rank.last_step_dropped},
-                      {"warnings", rank.warnings}};
-  result["device"] = rank.device ? json_of(*rank.device) : ordered_json(nullptr);
-  result["host"] = json_of_host(rank);
-  return result;
+  return {{"rank", rank.rank},
+          {"file", rank.file},
+          {"bytes", rank.bytes},
+          {"events", rank.events},
+          {"base_ns", rank.base_ns},
+          {"truncated", rank.truncated},
+          {"last_step_dropped", rank.last_step_dropped},
+          {"warnings", rank.warnings},
+          {"device", rank.device ? json_of(*rank.device) : ordered_json(nullptr)},
+          {"host", json_of_host(rank)}};
 }
 
 ordered_json json_of(const DiffSide& side, const std::filesystem::path& file) {
@@ -158,39 +158,32 @@ std::string type_combination(size_t flags) {
   return words;
 }
 
-std::string label(const PartKey& key) {
-  return std::string(name(key.part)) + (key.name.empty() ? "" : " " + key.name);
-}
-
 ordered_json json_of(const TraceAnalysis& analysis) {
-  ordered_json result;
-  result["ranks"] = ordered_json::array();
-  for (const auto& rank : analysis.ranks) result["ranks"].push_back(json_of(rank));
-  result["kernel_types"] = json_of_types(analysis.types.with_memory);
-  result["kernel_types_without_memory"] = json_of_types(analysis.types.without_memory);
-  result["left_out"] = analysis.left_out;
-  result["warnings"] = analysis.warnings;
-  result["advice"] = ordered_json::array();
-  for (const auto& [text, gain] : analysis.advice)
-    result["advice"].push_back({{"text", text}, {"gain", gain}});
-  return result;
+  return {{"ranks", array_of(analysis.ranks, [](const auto& rank) { return json_of(rank); })},
+          {"kernel_types", json_of_types(analysis.types.with_memory)},
+          {"kernel_types_without_memory", json_of_types(analysis.types.without_memory)},
+          {"left_out", analysis.left_out},
+          {"warnings", analysis.warnings},
+          {"advice", array_of(analysis.advice, [](const auto& advice) {
+             return ordered_json{{"text", advice.text}, {"gain", advice.gain}};
+           })}};
 }
 
 ordered_json json_of(const TraceDiff& diff) {
-  ordered_json result{{"control", json_of(diff.control, diff.control_file)},
-                      {"test", json_of(diff.test, diff.test_file)},
-                      {"warnings", diff.warnings}};
-  result["rows"] = ordered_json::array();
-  for (const auto& row : diff.rows)
-    result["rows"].push_back({{"name", row.name},
-                              {"control_count", row.control_count},
-                              {"test_count", row.test_count},
-                              {"control_ns", row.control_ns},
-                              {"test_ns", row.test_ns},
-                              {"count_change", row.count_change()},
-                              {"time_change_ns", row.time_change_ns()},
-                              {"change", std::string(1, row.change())}});
-  return result;
+  const auto row_json = [](const DiffRow& row) {
+    return ordered_json{{"name", row.name},
+                        {"control_count", row.control_count},
+                        {"test_count", row.test_count},
+                        {"control_ns", row.control_ns},
+                        {"test_ns", row.test_ns},
+                        {"count_change", row.count_change()},
+                        {"time_change_ns", row.time_change_ns()},
+                        {"change", std::string(1, row.change())}};
+  };
+  return {{"control", json_of(diff.control, diff.control_file)},
+          {"test", json_of(diff.test, diff.test_file)},
+          {"warnings", diff.warnings},
+          {"rows", array_of(diff.rows, row_json)}};
 }
 
 }  // namespace composer

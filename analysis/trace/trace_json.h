@@ -14,7 +14,4 @@ nlohmann::ordered_json json_of(const TraceDiff& diff);
 /// A combination of TypeTimes: "computation overlapping communication".
 std::string type_combination(size_t flags);
 
-/// How a part is called in JSON and tables: "forward", "algorithm mixup".
-std::string label(const PartKey& key);
-
 }  // namespace composer

@@ -12,13 +12,8 @@
 namespace composer {
 namespace {
 
-struct CategoryName {
-  std::string_view name;
-  EventCategory category;
-};
-
-// Kineto's, those of its first releases, and those of the accelerators that HTA knows.
-constexpr CategoryName category_names[] = {
+// The categories of Kineto, of its first releases, and of the accelerators that HTA knows.
+constexpr std::pair<std::string_view, EventCategory> category_names[] = {
     {"cpu_op", EventCategory::operator_},
     {"Operator", EventCategory::operator_},
     {"user_annotation", EventCategory::user_annotation},
@@ -38,12 +33,12 @@ constexpr CategoryName category_names[] = {
 };
 
 EventCategory category_of(std::string_view name) {
-  for (const auto& known : category_names)
-    if (known.name == name) return known.category;
+  for (const auto& [known, category] : category_names)
+    if (known == name) return category;
   return EventCategory::other;
 }
 
-/// An event as its text has it; what it lacks is empty, as are times that are null.
+/// The text of an event's members; missing members and null times are empty.
 struct RawEvent {
   std::string_view phase, category, name, process, thread, start, duration;
   std::string_view stream, correlation, shapes, bandwidth, thread_name;
@@ -102,7 +97,7 @@ RawEvent read_event(JsonCursor& cursor) {
   return event;
 }
 
-/// As HTA takes float64 microseconds: the start up, the end down, to whole ones.
+/// Rounds as HTA rounds float64 microseconds: the start up and the end down to whole microseconds.
 void round_to_microseconds(TraceEvent& event) {
   const auto microseconds = [](int64_t ns) {
     return static_cast<double>(static_cast<long double>(ns) / 1000);
@@ -113,7 +108,7 @@ void round_to_microseconds(TraceEvent& event) {
   event.duration_ns = 1000 * static_cast<int64_t>(std::floor(end)) - event.start_ns;
 }
 
-// So that no difference of two times overflows.
+// Limits that keep differences of two times from overflowing.
 constexpr int64_t kLatest = int64_t{1} << 62, kEarliest = -(int64_t{1} << 61);
 constexpr int64_t kLongest = int64_t{1} << 50;
 
@@ -123,7 +118,7 @@ int64_t time_within(std::string_view text, int64_t least, int64_t most, const ch
   return ns;
 }
 
-/// CUPTI writes 4294967295 for all streams, which HTA takes for one of them.
+/// CUPTI writes 4294967295 for "all streams", which HTA treats as a stream of its own.
 int32_t stream_of(std::string_view text) {
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
   return static_cast<int32_t>(std::clamp<int64_t>(integer_of(text, -1), -1, most));
@@ -166,8 +161,8 @@ class TraceReader {
  private:
   int64_t byte(const char* at) const { return source_.offset() + (at - source_.begin()); }
 
-  /// What `parse` returns, with as much text in memory as it needs. EndOfText where the file has
-  /// no more.
+  /// Calls `parse` with more and more text in memory until it succeeds, and returns its result.
+  /// EndOfText if the file has no more text.
   template <class Parse>
   auto with_text(const Parse& parse) {
     for (;;) {
@@ -194,7 +189,7 @@ class TraceReader {
     if (!in_events_) throw EndOfText();
   }
 
-  /// Whether it was traceEvents.
+  /// Reads one member of the top object; returns whether it was traceEvents.
   bool read_member() {
     bool events = false;
     with_text([&] {
@@ -297,7 +292,7 @@ class TraceReader {
   bool in_events_ = false;
   int64_t begun_ = 0, ended_ = 0, negative_ = 0;
   uint16_t last_lane_ = 0;
-  std::string lane_key_;  ///< a process and a thread, as the next one has them
+  std::string lane_key_;  ///< a key of lane_numbers_: process, NUL, thread; kept for its memory
   std::unordered_map<std::string, uint16_t> lane_numbers_;
   RankTrace trace_;
 };

@@ -27,7 +27,7 @@ TEST_CASE("a curve is what the log has of a metric", "[curve]") {
   CHECK(curve_of(log, "a").points.size() == 1);
   CHECK(curve_of(log, "a", "epoch").points.at(0).seconds == 1.25);
   CHECK(curve_of(log, "loss/train", "epoch").points.empty());
-  CHECK(metrics_of(log) == std::vector<std::string>{"a", "loss/train", "lr"});
+  CHECK(metrics_of(log) == std::set<std::string>{"a", "loss/train", "lr"});
 }
 
 TEST_CASE("a thinned curve keeps its ends, its peaks and its gaps", "[curve]") {

@@ -1,5 +1,5 @@
 // Means, their noise, and what differences are beyond it.
-#include "analysis/repeats.h"
+#include "analysis/study.h"
 
 #include <array>
 #include <catch2/catch.hpp>

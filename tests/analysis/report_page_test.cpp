@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "analysis/confusion_section.h"
+#include "analysis/picture_section.h"
 #include "analysis/line_chart.h"
 #include "analysis/report.h"
 #include "analysis/run_charts.h"

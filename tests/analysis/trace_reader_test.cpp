@@ -364,7 +364,7 @@ TEST_CASE("a run's folder means its traces; without any there is an error", "[tr
   folder.write("recipe.json", "{}");
   folder.write("traces/rank0.5.pt.trace.json", small_trace());
   REQUIRE(find_traces({folder.path()}).files.size() == 1);
-  CHECK_THROWS_WITH(find_traces({folder.path() / "none"}), Catch::Contains("is not there"));
+  CHECK_THROWS_WITH(find_traces({folder.path() / "none"}), Catch::Contains("does not exist"));
   std::filesystem::create_directories(folder.path() / "run");
   folder.write("run/about.json", "{}");
   folder.write("run/hparams.yaml", "");

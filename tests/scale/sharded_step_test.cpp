@@ -8,7 +8,7 @@
 #include "models/resnet.h"
 #include "nn/network/layers.h"
 #include "scale/plan.h"
-#include "scale/stages.h"
+#include "scale/step_time.h"
 
 namespace composer::sharded_step_test {
 
@@ -136,9 +136,9 @@ TEST_CASE("fsdp gathers a unit while the one before computes, and sums one while
 
 TEST_CASE("zero1 sends weights after the update, one rank after another", "[scale]") {
   StepParts parts{0.1, 0.2, 0.05, {{50e6, 1}}};
-  WeightShares shares;
-  shares.all = {10e6, 2};
-  divide_state(parts, shares);
+  ParameterShards shards;
+  shards.all = {10e6, 2};
+  shard_optimizer_state(parts, shards);
   const auto time = step_time(parts, {2, 2, {per_s, 1e-3}, {}});
   CHECK(time.weights == Approx(2 * 1e-3 + 0.04));
   CHECK(time.exposed == Approx(2 * (1e-3 + 0.025) + 0.042));
@@ -146,8 +146,8 @@ TEST_CASE("zero1 sends weights after the update, one rank after another", "[scal
 }
 
 TEST_CASE("parameters are shared out as the optimizer does, the largest first", "[scale]") {
-  const TrainedWeights weights{{{5, 0}, {4, 0}, {3, 1}, {3, {}}}, {{"a", 0}, {"b", 1}}};
-  const auto two = shares_of(weights, 2), four = shares_of(weights, 4);
+  const TrainedParameters weights{{{5, 0}, {4, 0}, {3, 1}, {3, {}}}, {{"a", 0}, {"b", 1}}};
+  const auto two = shards_of(weights, 2), four = shards_of(weights, 4);
   CHECK(two.largest == 8);
   CHECK(two.all.elements == 15);
   CHECK(two.all.owners == 2);
@@ -157,19 +157,19 @@ TEST_CASE("parameters are shared out as the optimizer does, the largest first", 
   CHECK(two.rest.elements == 3);
   CHECK(two.largest_unit() == 9);
   CHECK(four.largest == 5);
-  CHECK(shares_of(weights, 100).all.owners == 4);
+  CHECK(shards_of(weights, 100).all.owners == 4);
 
   ResNet::Params params;
   params.model_name = "resnet18";
   ResNet model(params);
-  auto network = trained_weights(model);
+  auto network = trained_parameters(model);
   CHECK(network.elements() == 11689512);
   CHECK(network.units.size() == 2 + 8 + 1);
   CHECK(network.units.contains("layer4.1"));
   CHECK(std::ranges::all_of(network.parameters,
                             [](const auto& one) { return one.unit.has_value(); }));
   model.freeze({"conv1.*"});
-  CHECK(trained_weights(model).elements() == 11689512 - 64 * 3 * 49);
+  CHECK(trained_parameters(model).elements() == 11689512 - 64 * 3 * 49);
 }
 
 TEST_CASE("operations count for the units that they run in, or between", "[scale]") {
@@ -181,11 +181,11 @@ TEST_CASE("operations count for the units that they run in, or between", "[scale
       0,
       {{2e9, 1'000'000, 1e9, 0}, {2e9, 0, 1e9, {}}, {4e9, 1'000'000, 2e9, 1}, {2e9, 0, 1e9, 1}}};
   const StepOptions options{.flops_per_s = 1e12, .memory_bytes_per_s = 1e12};
-  WeightShares shares;
-  shares.units = {{1e6, 1}, {1e6, 2}};
+  ParameterShards shards;
+  shards.units = {{1e6, 1}, {1e6, 2}};
   auto parts = step_parts(work, 10, options);
   const double forward = parts.forward, backward = parts.backward;
-  divide_weights(parts, work, 10, options, shares, 2);
+  shard_parameters(parts, work, 10, options, shards, 2);
   REQUIRE(parts.units.size() == 2);
   const double start = kernel_seconds;
   CHECK(parts.units[0].forward == Approx(0.02 + 2 * start));
@@ -247,7 +247,7 @@ TEST_CASE("passes stop for rows, in each microbatch", "[scale]") {
   const Cluster cluster{2, 2, {per_s, 1e-3}, {}, 2};
   const auto time_of = [&] {
     auto parts = step_parts(work, 4, options);
-    divide_images(parts, work, 4, options);
+    split_images(parts, work, 4, options);
     return std::pair(step_time(parts, cluster), parts);
   };
   const auto [time, parts] = time_of();

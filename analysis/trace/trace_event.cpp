@@ -1,4 +1,4 @@
-#include "analysis/trace/name_table.h"
+#include "analysis/trace/trace_event.h"
 
 #include <charconv>
 #include <optional>
@@ -6,7 +6,7 @@
 namespace composer {
 namespace {
 
-/// The number that four hexadecimal digits after "\u" at `at` are.
+/// The UTF-16 code unit of the escape "\uXXXX" at `at`.
 std::optional<uint32_t> code_unit(std::string_view text, size_t at) {
   if (text.substr(at, 2) != "\\u" || at + 6 > text.size()) return std::nullopt;
   uint32_t unit = 0;
@@ -32,7 +32,7 @@ void append_utf8(std::string& text, uint32_t code) {
   }
 }
 
-/// Appends what the escape at `at` says and returns its length; 0 where it is none.
+/// Appends the character of the escape at `at` and returns the escape's length; 0 if it is invalid.
 size_t append_escape(std::string& text, std::string_view quoted, size_t at) {
   constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
   if (at + 1 >= quoted.size()) return 0;
