@@ -4,21 +4,13 @@
 #include "data/jpeg/header.h"
 
 namespace composer {
-namespace {
-
-std::string text(ImageSize size) {
-  return std::to_string(size.width) + " x " + std::to_string(size.height);
-}
-
-}  // namespace
-
 ImageView decode_whole(const BetonImage& image, Dct dct, JpegDecoder& decoder,
                        std::string* warnings) {
   if (!image.jpeg)
     return {image.bytes.data(), image.size.height, image.size.width, 3, image.size.width * 3};
   const ImageSize stored = read_jpeg_header(image.bytes).size;
   if (stored != image.size)
-    throw RunError("the JPEG is " + text(stored) + ", the file says " + text(image.size));
+    throw RunError("the JPEG is " + size_text(stored) + ", the file says " + size_text(image.size));
   const JpegRequest request{{0, 0, stored.height, stored.width}, 1, dct};
   return decoder.decode(image.bytes, request, {}, nullptr, warnings).pixels;
 }

@@ -15,10 +15,8 @@ namespace {
 constexpr int64_t kLongestSide = 65535;      // of a row's 16 bits
 constexpr int64_t kLongestJpegSide = 65500;  // libjpeg's
 
-constexpr uint8_t kEnd = 0xD9;  // with 0xFF before it, JPEG's end marker
-
 bool ends_with_marker(std::span<const uint8_t> stream) {
-  return stream.size() >= 2 && stream[stream.size() - 2] == 0xFF && stream.back() == kEnd;
+  return stream.size() >= 2 && stream[stream.size() - 2] == 0xFF && stream.back() == kEoi;
 }
 
 /// A stream that was cut is not.
@@ -60,7 +58,7 @@ std::optional<PackedImage> take_over(const StoredImage& image, const PackOptions
   const bool add_end = !as_it_is && !ends_with_marker(stream);
   packed.bytes.reserve(stream.size() + 2);
   packed.bytes.assign(stream.begin(), stream.end());
-  if (add_end) packed.bytes.insert(packed.bytes.end(), {0xFF, kEnd});
+  if (add_end) packed.bytes.insert(packed.bytes.end(), {0xFF, kEoi});
   const auto index = image.index.index();
   const bool known = !index.empty() && jpeg_index_fits(packed.bytes, index);
   if (known && packed.bytes.size() == image.bytes.size()) {

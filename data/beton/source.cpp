@@ -140,6 +140,33 @@ UserError no_copy(const std::string& path, const std::string& folder, uint64_t b
                    std::to_string(bytes / 1'000'000) + " MB of room: " + reason);
 }
 
+/// What copy_to_folder does of a store's object.
+std::string download_to_folder(ObjectStore& store, const RemotePath& path,
+                               const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const auto object = store.stat(path.key());
+  if (!object) throw UserError(path.text() + ": there is no such object");
+  const fs::path to = fs::path(folder) / path.name(), origin = to.string() + ".origin";
+  const std::string version = path.identity() + "\n" + object->etag + "\n";
+  if (fs::is_regular_file(to, error) && fs::file_size(to) == object->bytes &&
+      text_of(origin) == version)
+    return to.string();
+  remove_partial_files(folder);
+  try {
+    AtomicFile out(to), note(origin);
+    CopyProgress progress(path.text(), folder, object->bytes);
+    download(store, *object, out, [&](uint64_t done) { progress.tell(done); });
+    note.write(version);
+    fs::remove(origin, error);  // what it told of goes
+    out.commit();
+    note.commit();
+  } catch (const RunError& problem) {
+    throw no_copy(path.text(), folder, object->bytes, problem.what());
+  }
+  return to.string();
+}
+
 /// source: the stamp of the file that both are of. An index that serves it may be another
 /// process's, which adds to it: it stays as it is.
 void copy_index(const fs::path& from, const fs::path& to, const FileStamp& source) {
@@ -225,14 +252,8 @@ void BetonSource::read_values(int64_t index, std::span<float> values) const {
             *to++ = type.read(&bytes[at]);
           return true;
         };
-        const auto bytes = file_->bytes(index, field);
-        if (file_->remote() == nullptr) {
-          file_->mapping().use(bytes, [&] { return convert(bytes); });
-        } else {
-          std::vector<uint8_t> copy;
-          file_->read(bytes, copy);
-          convert(copy);
-        }
+        std::vector<uint8_t> copy;
+        file_->use(file_->bytes(index, field), copy, convert);
       }
     }
   }
@@ -326,32 +347,6 @@ bool is_beton(const fs::path& path) {
   char head[2] = {};
   std::ifstream(path, std::ios::binary).read(head, 2);
   return head[0] == 2 && head[1] == 0;
-}
-
-std::string download_to_folder(ObjectStore& store, const RemotePath& path,
-                               const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  const auto object = store.stat(path.key());
-  if (!object) throw UserError(path.text() + ": there is no such object");
-  const fs::path to = fs::path(folder) / path.name(), origin = to.string() + ".origin";
-  const std::string version = path.identity() + "\n" + object->etag + "\n";
-  if (fs::is_regular_file(to, error) && fs::file_size(to) == object->bytes &&
-      text_of(origin) == version)
-    return to.string();
-  remove_partial_files(folder);
-  try {
-    AtomicFile out(to), note(origin);
-    CopyProgress progress(path.text(), folder, object->bytes);
-    download(store, *object, out, [&](uint64_t done) { progress.tell(done); });
-    note.write(version);
-    fs::remove(origin, error);  // what it told of goes
-    out.commit();
-    note.commit();
-  } catch (const RunError& problem) {
-    throw no_copy(path.text(), folder, object->bytes, problem.what());
-  }
-  return to.string();
 }
 
 std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index) {

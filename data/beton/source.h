@@ -13,9 +13,6 @@
 
 namespace composer {
 
-class ObjectStore;
-class RemotePath;
-
 class BetonSource : public Source {
  public:
   /// What is done about a file without an integer field, where no targets are named.
@@ -88,9 +85,5 @@ bool is_beton(const std::filesystem::path& path);
 /// returns the copy's path. For folders on a disk of the machine's own. Written beside and renamed.
 /// Throws UserError naming what is missing or full.
 std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index);
-
-/// The same of a store's object, without an index: what copy_to_folder does of remote paths.
-std::string download_to_folder(ObjectStore& store, const RemotePath& path,
-                               const std::string& folder);
 
 }  // namespace composer

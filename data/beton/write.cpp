@@ -139,23 +139,11 @@ class Packers {
 };
 
 void count(const PackedImage& image, WriteReport& report) {
-  switch (image.packing) {
-    case Packing::passed:
-      ++report.passed;
-      break;
-    case Packing::transcoded:
-      ++report.transcoded;
-      break;
-    case Packing::rotated:
-      ++report.rotated;
-      break;
-    case Packing::encoded:
-      ++report.encoded;
-      break;
-    case Packing::raw:
-      ++report.raw;
-      break;
-  }
+  static constexpr int64_t WriteReport::*kCounts[] = {
+      // by Packing
+      &WriteReport::passed, &WriteReport::transcoded, &WriteReport::rotated, &WriteReport::encoded,
+      &WriteReport::raw};
+  ++(report.*kCounts[static_cast<size_t>(image.packing)]);
   if (image.resized) ++report.resized;
 }
 

@@ -1,13 +1,11 @@
-#include "data/formats/bmp.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/files/byte_reader.h"
+#include "data/formats/formats.h"
 
 namespace composer {
 namespace {
@@ -15,13 +13,11 @@ namespace {
 using Colour = std::array<uint8_t, 3>;
 
 constexpr uint32_t kFileHeaderBytes = 14;
+constexpr uint32_t kCoreHeader = 12;  // bytes of OS/2 1's
 
 enum Compression : uint32_t { kPlain = 0, kRle8 = 1, kRle4 = 2, kMasks = 3 };
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken BMP: " + reason); }
-[[noreturn]] void unsupported(const std::string& what) {
-  throw RunError("a BMP with " + what + ", which is not supported");
-}
+constexpr FormatErrors kBmp{"BMP"};
 
 struct Header {
   uint32_t bytes = 0;   ///< of the header that tells the size
@@ -61,22 +57,17 @@ void read_info(ByteReader& reader, Header& header) {
 }
 
 void check(const Header& header) {
-  if (header.width <= 0 || header.height <= 0) refuse("an image without pixels");
-  if (header.height * header.width > kMaxPixels) {
-    refuse(std::to_string(header.width) + " x " + std::to_string(header.height) +
-           " pixels are too many");
-  }
+  kBmp.check_size(header.height, header.width);
   constexpr uint32_t kDepths[] = {1, 4, 8, 16, 24, 32};
-  if (std::find(std::begin(kDepths), std::end(kDepths), header.bits) == std::end(kDepths)) {
-    unsupported(std::to_string(header.bits) + " bits a pixel");
-  }
+  if (std::ranges::find(kDepths, header.bits) == std::end(kDepths))
+    kBmp.unsupported(std::to_string(header.bits) + " bits a pixel");
   const bool fits = header.compression == kPlain ||
                     (header.compression == kRle8 && header.bits == 8) ||
                     (header.compression == kRle4 && header.bits == 4) ||
                     (header.compression == kMasks && header.bits >= 16);
   if (!fits) {
-    unsupported("compression " + std::to_string(header.compression) + " of " +
-                std::to_string(header.bits) + " bits a pixel");
+    kBmp.unsupported("compression " + std::to_string(header.compression) + " of " +
+                     std::to_string(header.bits) + " bits a pixel");
   }
 }
 
@@ -85,22 +76,15 @@ Header read_header(ByteReader& reader) {
   reader.take(10);  // BM, the file's size, reserved
   header.pixels = reader.number<uint32_t>();
   header.bytes = reader.number<uint32_t>();
-  switch (header.bytes) {
-    case 12:
-      read_core_size(reader, header);
-      break;
-    case 40:
-    case 52:
-    case 56:
-    case 64:
-    case 108:
-    case 124:
-      read_info(reader, header);
-      break;
-    default:
-      refuse("a header of " + std::to_string(header.bytes) + " bytes");
-  }
-  if (header.pixels < kFileHeaderBytes + header.bytes) refuse("its pixels begin in its header");
+  constexpr uint32_t kInfoHeaders[] = {40, 52, 56, 64, 108, 124};
+  if (header.bytes == kCoreHeader)
+    read_core_size(reader, header);
+  else if (std::ranges::find(kInfoHeaders, header.bytes) != std::end(kInfoHeaders))
+    read_info(reader, header);
+  else
+    kBmp.refuse("a header of " + std::to_string(header.bytes) + " bytes");
+  if (header.pixels < kFileHeaderBytes + header.bytes)
+    kBmp.refuse("its pixels begin in its header");
   check(header);
   return header;
 }
@@ -110,7 +94,7 @@ std::vector<Colour> read_palette(std::span<const uint8_t> bytes, Header& header)
   std::vector<Colour> palette(256);
   if (header.bits > 8) return palette;
   const uint32_t begin = kFileHeaderBytes + header.bytes;
-  const uint32_t each = header.bytes == 12 ? 3 : 4;
+  const uint32_t each = header.bytes == kCoreHeader ? 3 : 4;
   const uint32_t most = 1U << header.bits;
   if (header.colours == 0) header.colours = most;
   // Some writers forget the palette when they say where the pixels begin.
@@ -135,7 +119,7 @@ struct Channel {
     if (mask == 0) return;
     shift = static_cast<unsigned>(std::countr_zero(mask));
     most = mask >> shift;
-    if ((most & (most + 1)) != 0) refuse("a channel's bits do not lie together");
+    if ((most & (most + 1)) != 0) kBmp.refuse("a channel's bits do not lie together");
   }
   uint8_t of(uint32_t pixel) const {
     if (most == 0) return 0;
@@ -242,7 +226,7 @@ void read_runs(std::span<const uint8_t> codes, const Header& header,
                const std::vector<Colour>& palette, Image& out) {
   constexpr size_t kMostPixels = 128;  // of a byte: 255 of two
   if (static_cast<size_t>(header.height * header.width) / kMostPixels > codes.size()) {
-    refuse("the data end too early");
+    kBmp.refuse("the data end too early");
   }
   const auto indices = RunLength(codes, header).decode();
   Header bytes = header;
@@ -257,7 +241,8 @@ void read_rows(std::span<const uint8_t> rows, const Header& header,
                const std::vector<Colour>& palette, Image& out) {
   const auto channels = channels_of(header);
   const int64_t stride = header.row_bytes();
-  if (static_cast<int64_t>(rows.size()) < header.height * stride) refuse("the data end too early");
+  if (static_cast<int64_t>(rows.size()) < header.height * stride)
+    kBmp.refuse("the data end too early");
   out.resize(header.height, header.width, 3);
   for (int64_t y = 0; y < header.height; ++y) {
     const uint8_t* row = stored_row(rows.data(), header, stride, y);
@@ -276,7 +261,7 @@ void decode_bmp(std::span<const uint8_t> bytes, Image& out) {
     ByteReader reader(bytes);
     Header header = read_header(reader);
     const auto palette = read_palette(bytes, header);
-    if (header.pixels > bytes.size()) refuse("the data end too early");
+    if (header.pixels > bytes.size()) kBmp.refuse("the data end too early");
     const auto pixels = bytes.subspan(header.pixels);
     if (header.run_length()) {
       read_runs(pixels, header, palette, out);
@@ -284,7 +269,7 @@ void decode_bmp(std::span<const uint8_t> bytes, Image& out) {
       read_rows(pixels, header, palette, out);
     }
   } catch (const FormatError&) {
-    refuse("the data end too early");
+    kBmp.refuse("the data end too early");
   }
 }
 

@@ -1,5 +1,3 @@
-#include "data/formats/gif.h"
-
 #include <gif_lib.h>
 
 #include <algorithm>
@@ -8,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "data/formats/formats.h"
 
 namespace composer {
 namespace {
@@ -16,14 +14,14 @@ namespace {
 /// The most pixels of a byte of LZW codes: 4096 of a code of 12 bits.
 constexpr int64_t kMostRepetition = 2731;
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken GIF: " + reason); }
+constexpr FormatErrors kGif{"GIF"};
 
 class Decoder {
  public:
   explicit Decoder(std::span<const uint8_t> bytes) : rest_(bytes) {
     int error = 0;
     gif_ = DGifOpen(&rest_, read, &error);
-    if (gif_ == nullptr) refuse(explain(error));
+    if (gif_ == nullptr) kGif.refuse(explain(error));
   }
   ~Decoder() { DGifCloseFile(gif_, nullptr); }
   Decoder(const Decoder&) = delete;
@@ -32,19 +30,13 @@ class Decoder {
   void decode(Image& out) {
     go_to_first_frame();
     const GifImageDesc& frame = gif_->Image;
-    if (frame.Width <= 0 || frame.Height <= 0) refuse("a frame without pixels");
+    if (frame.Width <= 0 || frame.Height <= 0) kGif.refuse("a frame without pixels");
     const int64_t height = std::max<int64_t>(gif_->SHeight, int64_t{frame.Top} + frame.Height);
     const int64_t width = std::max<int64_t>(gif_->SWidth, int64_t{frame.Left} + frame.Width);
-    if (height * width > kMaxPixels) {
-      refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
-    }
+    kGif.check_size(height, width);
     const int64_t most = kMostRepetition * static_cast<int64_t>(rest_.size());
-    if (int64_t{frame.Height} * frame.Width > most) refuse("the data end too early");
-    if (height * width > std::max(most, kBareCanvasPixels)) {
-      refuse("a frame of " + std::to_string(frame.Width) + " x " + std::to_string(frame.Height) +
-             " on a canvas of " + std::to_string(width) + " x " + std::to_string(height) +
-             " pixels");
-    }
+    if (int64_t{frame.Height} * frame.Width > most) kGif.refuse("the data end too early");
+    kGif.check_canvas({frame.Height, frame.Width}, {height, width}, most);
     read_colours();
     out.resize(height, width, 3);
     fill(out);
@@ -67,14 +59,14 @@ class Decoder {
   }
 
   void check(int status) const {
-    if (status == GIF_ERROR) refuse(explain(gif_->Error));
+    if (status == GIF_ERROR) kGif.refuse(explain(gif_->Error));
   }
 
   void go_to_first_frame() {
     for (;;) {
       GifRecordType type = UNDEFINED_RECORD_TYPE;
       check(DGifGetRecordType(gif_, &type));
-      if (type == TERMINATE_RECORD_TYPE) refuse("there is no frame in it");
+      if (type == TERMINATE_RECORD_TYPE) kGif.refuse("there is no frame in it");
       if (type == IMAGE_DESC_RECORD_TYPE) return check(DGifGetImageDesc(gif_));
       if (type == EXTENSION_RECORD_TYPE) read_extension();
     }

@@ -1,5 +1,3 @@
-#include "data/formats/png.h"
-
 #include <png.h>
 #include <zlib.h>
 
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/formats/formats.h"
 #include "data/jpeg/header.h"
 #include "data/pixels/orient.h"
 

@@ -1,15 +1,13 @@
-#include "data/formats/pnm.h"
-
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "data/formats/formats.h"
 
 namespace composer {
 namespace {
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken PNM: " + reason); }
+constexpr FormatErrors kPnm{"PNM"};
 
 bool is_space(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
@@ -18,7 +16,7 @@ class Reader {
   explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
 
   uint8_t byte() {
-    if (at_ >= bytes_.size()) refuse("the data end too early");
+    if (at_ >= bytes_.size()) kPnm.refuse("the data end too early");
     return bytes_[at_++];
   }
 
@@ -29,9 +27,9 @@ class Reader {
     int64_t value = 0;
     uint8_t c = first;
     for (;;) {
-      if (c < '0' || c > '9') refuse("a number is expected where something else stands");
+      if (c < '0' || c > '9') kPnm.refuse("a number is expected where something else stands");
       value = value * 10 + (c - '0');
-      if (value > most) refuse("a number above " + std::to_string(most));
+      if (value > most) kPnm.refuse("a number above " + std::to_string(most));
       if (at_ >= bytes_.size()) return value;
       c = byte();
       if (is_space(c)) return value;
@@ -41,7 +39,7 @@ class Reader {
   /// A text bitmap's 0 or 1: spaces between them may be missing.
   int64_t bit() {
     const uint8_t c = skip_to_text();
-    if (c != '0' && c != '1') refuse("a bit is expected where something else stands");
+    if (c != '0' && c != '1') kPnm.refuse("a bit is expected where something else stands");
     return c - '0';
   }
 
@@ -114,20 +112,17 @@ void read_sample_row(Reader& reader, const Layout& layout, const std::vector<uin
 
 void decode_pnm(std::span<const uint8_t> bytes, Image& out) {
   if (bytes.size() < 3 || bytes[0] != 'P' || bytes[1] < '1' || bytes[1] > '6') {
-    refuse("it does not start with P1 to P6");
+    kPnm.refuse("it does not start with P1 to P6");
   }
   Reader reader(bytes);
   Layout layout{bytes[1] - '0'};
   constexpr int64_t kMostSide = 1 << 24;
   const int64_t width = reader.number(kMostSide), height = reader.number(kMostSide);
-  if (height == 0 || width == 0) refuse("an image without pixels");
-  if (height * width > kMaxPixels) {
-    refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
-  }
+  kPnm.check_size(height, width);
   if (!layout.bitmap()) layout.highest = reader.number(65535);
-  if (layout.highest == 0) refuse("its largest sample is 0");
+  if (layout.highest == 0) kPnm.refuse("its largest sample is 0");
   if (least_bytes(layout, height, width) > static_cast<int64_t>(reader.left())) {
-    refuse("the data end too early");
+    kPnm.refuse("the data end too early");
   }
   std::vector<uint8_t> scaled(static_cast<size_t>(layout.highest) + 1);
   for (size_t i = 0; i < scaled.size(); ++i) {

@@ -1,24 +1,107 @@
-#include "data/formats/tiff.h"
-
 #include <tiffio.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
-#include "base/error.h"
-#include "data/formats/tiff_input.h"
+#include "data/formats/formats.h"
 #include "data/pixels/inks.h"
 #include "data/pixels/orient.h"
 
 namespace composer {
 namespace {
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken TIFF: " + reason); }
-[[noreturn]] void unsupported(const std::string& what) {
-  throw RunError("a TIFF with " + what + ", which is not supported");
-}
+constexpr FormatErrors kTiff{"TIFF"};
+
+/// A TIFF file in memory, opened by libtiff, whose complaints come here; nothing is printed.
+/// libtiff knows its address.
+class TiffInput {
+ public:
+  explicit TiffInput(std::span<const uint8_t> file) : bytes(file) {
+    constexpr auto kMostMemory = static_cast<tmsize_t>(4 * kMaxPixels);
+    TIFFOpenOptions* const options = TIFFOpenOptionsAlloc();
+    if (options != nullptr) {
+      TIFFOpenOptionsSetErrorHandlerExtR(options, take_error, this);
+      TIFFOpenOptionsSetWarningHandlerExtR(options, take_warning, this);
+      TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMostMemory);
+      tiff =
+          TIFFClientOpenExt("TIFF", "r", this, read, write, seek, close, size, map, unmap, options);
+      TIFFOpenOptionsFree(options);
+    }
+    if (tiff == nullptr && error.empty()) error = "libtiff does not open it";
+  }
+  ~TiffInput() {
+    if (tiff != nullptr) TIFFClose(tiff);
+  }
+  TiffInput(const TiffInput&) = delete;
+  TiffInput& operator=(const TiffInput&) = delete;
+
+  const std::span<const uint8_t> bytes;
+  TIFF* tiff = nullptr;             ///< null when it cannot be opened: see error
+  std::string error{}, warnings{};  ///< the first error; the warnings, one a line
+
+ private:
+  static TiffInput& of(void* handle) { return *static_cast<TiffInput*>(handle); }
+
+  static std::string said(const char* format, va_list arguments) {
+    char text[200];
+    std::vsnprintf(text, sizeof text, format, arguments);
+    return text;
+  }
+
+  // libtiff's functions. 1 = done: its own handlers do not print.
+
+  static int take_error(TIFF*, void* handle, const char*, const char* format, va_list arguments) {
+    auto& error = of(handle).error;
+    if (error.empty()) error = said(format, arguments);
+    return 1;
+  }
+
+  static int take_warning(TIFF*, void* handle, const char*, const char* format, va_list arguments) {
+    auto& warnings = of(handle).warnings;
+    constexpr size_t kMost = 1000;
+    if (warnings.size() < kMost) warnings += said(format, arguments) + '\n';
+    return 1;
+  }
+
+  static tmsize_t read(thandle_t handle, void* to, tmsize_t count) {
+    TiffInput& input = of(handle);
+    if (input.position_ >= input.bytes.size() || count <= 0) return 0;
+    const auto rest = input.bytes.subspan(input.position_);
+    const size_t got = std::min(rest.size(), static_cast<size_t>(count));
+    std::memcpy(to, rest.data(), got);
+    input.position_ += got;
+    return static_cast<tmsize_t>(got);
+  }
+
+  static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
+
+  static toff_t seek(thandle_t handle, toff_t offset, int from) {
+    TiffInput& input = of(handle);
+    const uint64_t base = from == SEEK_SET   ? 0
+                          : from == SEEK_CUR ? input.position_
+                                             : input.bytes.size();
+    return input.position_ = base + offset;
+  }
+
+  static int close(thandle_t) { return 0; }
+
+  static toff_t size(thandle_t handle) { return of(handle).bytes.size(); }
+
+  static int map(thandle_t handle, void** base, toff_t* size) {
+    const auto bytes = of(handle).bytes;
+    *base = const_cast<uint8_t*>(bytes.data());  // what is opened for reading is not written to
+    *size = bytes.size();
+    return 1;
+  }
+
+  static void unmap(thandle_t, void*, toff_t) {}
+
+  uint64_t position_ = 0;
+};
 
 /// The bytes that a block of pixels (a strip or tile) may have.
 constexpr uint64_t kMostBlockBytes = uint64_t{4} * static_cast<uint64_t>(kMaxPixels);
@@ -61,28 +144,23 @@ struct Layout {
   }
 };
 
-void check_size(const Layout& layout) {
-  if (layout.width == 0 || layout.height == 0) refuse("an image without pixels");
-  if (int64_t{layout.width} * layout.height > kMaxPixels) {
-    refuse(std::to_string(layout.width) + " x " + std::to_string(layout.height) +
-           " pixels are too many");
-  }
-}
-
 void check_kind(TIFF* tiff, Layout& layout) {
-  if (layout.compression == COMPRESSION_OJPEG) unsupported("JPEG compression of the old style");
+  if (layout.compression == COMPRESSION_OJPEG)
+    kTiff.unsupported("JPEG compression of the old style");
   if (TIFFIsCODECConfigured(layout.compression) == 0) {
-    unsupported("compression " + std::to_string(layout.compression));
+    kTiff.unsupported("compression " + std::to_string(layout.compression));
   }
   const uint16_t format = tag(tiff, TIFFTAG_SAMPLEFORMAT);
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) {
-    unsupported(format == SAMPLEFORMAT_IEEEFP ? "samples of floating point" : "signed samples");
+    kTiff.unsupported(format == SAMPLEFORMAT_IEEEFP ? "samples of floating point"
+                                                    : "signed samples");
   }
   constexpr uint16_t kDepths[] = {1, 2, 4, 8, 16};
   const bool palette = layout.photometric == PHOTOMETRIC_PALETTE;
-  if (std::find(std::begin(kDepths), std::end(kDepths), layout.bits) == std::end(kDepths) ||
+  if (std::ranges::find(kDepths, layout.bits) == std::end(kDepths) ||
       (palette && layout.bits > 8)) {
-    unsupported(std::to_string(layout.bits) + " bits a sample" + (palette ? " of a palette" : ""));
+    kTiff.unsupported(std::to_string(layout.bits) + " bits a sample" +
+                      (palette ? " of a palette" : ""));
   }
   switch (layout.photometric) {
     case PHOTOMETRIC_MINISWHITE:
@@ -98,11 +176,11 @@ void check_kind(TIFF* tiff, Layout& layout) {
       layout.colours = 4;
       break;
     default:
-      unsupported("photometric interpretation " + std::to_string(layout.photometric));
+      kTiff.unsupported("photometric interpretation " + std::to_string(layout.photometric));
   }
   constexpr uint16_t kMostSamples = 16;
   if (layout.samples < layout.colours || layout.samples > kMostSamples) {
-    unsupported(std::to_string(layout.samples) + " samples a pixel");
+    kTiff.unsupported(std::to_string(layout.samples) + " samples a pixel");
   }
 }
 
@@ -110,7 +188,7 @@ Layout read_layout(TIFF* tiff) {
   Layout layout;
   TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &layout.width);
   TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &layout.height);
-  check_size(layout);
+  kTiff.check_size(layout.height, layout.width);
   layout.bits = tag(tiff, TIFFTAG_BITSPERSAMPLE);
   layout.samples = tag(tiff, TIFFTAG_SAMPLESPERPIXEL);
   layout.photometric = tag(tiff, TIFFTAG_PHOTOMETRIC);
@@ -136,7 +214,8 @@ Layout read_layout(TIFF* tiff) {
     TIFFGetFieldDefaulted(tiff, TIFFTAG_ROWSPERSTRIP, &rows);
     layout.block_height = std::min(layout.height, rows);
   }
-  if (layout.block_width == 0 || layout.block_height == 0) refuse("strips or tiles without pixels");
+  if (layout.block_width == 0 || layout.block_height == 0)
+    kTiff.refuse("strips or tiles without pixels");
   return layout;
 }
 
@@ -162,8 +241,8 @@ void unpack(const uint8_t* row, size_t count, uint16_t bits, bool scaled, uint8_
 
 /// Throws unless the file can be long enough for so many bytes of pixels.
 void check_promise(uint64_t bytes, const Layout& layout, const TiffInput& input) {
-  if (bytes / most_repetition(layout.compression) > input.bytes().size()) {
-    refuse("the data end too early");
+  if (bytes / most_repetition(layout.compression) > input.bytes.size()) {
+    kTiff.refuse("the data end too early");
   }
 }
 
@@ -181,7 +260,7 @@ class Decoder {
     const uint64_t wanted = (uint64_t{layout_.block_width} * layout_.bits * together() + 7) / 8;
     if (bytes == 0 || bytes > kMostBlockBytes || row < wanted ||
         bytes < row * layout_.block_height) {
-      refuse("strips or tiles of " + std::to_string(bytes) + " bytes");
+      kTiff.refuse("strips or tiles of " + std::to_string(bytes) + " bytes");
     }
     // A plane for each sample that counts.
     planes_.resize(layout_.planes ? layout_.colours + (layout_.premultiplied ? 1U : 0U) : 1U);
@@ -217,7 +296,7 @@ class Decoder {
   void read_palette() {
     uint16_t* channels[3] = {};
     if (TIFFGetField(tiff_, TIFFTAG_COLORMAP, &channels[0], &channels[1], &channels[2]) == 0) {
-      refuse("there is no palette");
+      kTiff.refuse("there is no palette");
     }
     for (size_t i = 0; i < size_t{1} << layout_.bits; ++i) {
       for (size_t c = 0; c < 3; ++c) palette_[i][c] = static_cast<uint8_t>(channels[c][i] >> 8);
@@ -234,8 +313,8 @@ class Decoder {
                                               bytes.data(), room)
                         : TIFFReadEncodedStrip(tiff_, TIFFComputeStrip(tiff_, top, plane),
                                                bytes.data(), room);
-      if (got < 0 || !input_.error().empty() || static_cast<size_t>(got) < height * row_bytes_) {
-        refuse(input_.error().empty() ? "the data end too early" : input_.error());
+      if (got < 0 || !input_.error.empty() || static_cast<size_t>(got) < height * row_bytes_) {
+        kTiff.refuse(input_.error.empty() ? "the data end too early" : input_.error);
       }
     }
   }
@@ -291,8 +370,8 @@ class RgbaReader {
  public:
   RgbaReader(TIFF* tiff, const TiffInput& input) : input_(input) {
     char reason[1024] = "";
-    if (TIFFRGBAImageOK(tiff, reason) == 0) refuse(reason);
-    if (TIFFRGBAImageBegin(&image_, tiff, 1, reason) == 0) refuse(reason);
+    if (TIFFRGBAImageOK(tiff, reason) == 0) kTiff.refuse(reason);
+    if (TIFFRGBAImageBegin(&image_, tiff, 1, reason) == 0) kTiff.refuse(reason);
     image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;
   }
   ~RgbaReader() { TIFFRGBAImageEnd(&image_); }
@@ -308,8 +387,8 @@ class RgbaReader {
       band.resize(size_t{rows} * layout.width);
       image_.row_offset = static_cast<int>(top);
       if (TIFFRGBAImageGet(&image_, band.data(), layout.width, rows) == 0 ||
-          !input_.error().empty()) {
-        refuse(input_.error().empty() ? "the data end too early" : input_.error());
+          !input_.error.empty()) {
+        kTiff.refuse(input_.error.empty() ? "the data end too early" : input_.error);
       }
       if (top == 0) out.resize(layout.height, layout.width, 3);
       uint8_t* pixel = out.row(static_cast<int64_t>(top));
@@ -330,17 +409,18 @@ class RgbaReader {
 
 void decode_tiff(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
   TiffInput input(bytes);
-  TIFF* const tiff = input.tiff();
-  if (tiff == nullptr) refuse(input.error());
+  TIFF* const tiff = input.tiff;
+  if (tiff == nullptr) kTiff.refuse(input.error);
   const Layout layout = read_layout(tiff);
-  input.forget();  // what was said of tags
+  input.error.clear(), input.warnings.clear();  // what was said of tags
   if (layout.by_libtiff()) {
     RgbaReader(tiff, input).decode(layout, out);
   } else {
     Decoder(tiff, input, layout).decode(out);
   }
-  if (input.warnings().find("Premature end") != std::string::npos) refuse("the data end too early");
-  if (warnings != nullptr) *warnings += input.warnings();
+  if (input.warnings.find("Premature end") != std::string::npos)
+    kTiff.refuse("the data end too early");
+  if (warnings != nullptr) *warnings += input.warnings;
   apply_orientation(out, tag(tiff, TIFFTAG_ORIENTATION));
 }
 

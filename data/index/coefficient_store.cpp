@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "data/files/locked_file.h"
+#include "data/files/file_lock.h"
 
 namespace composer {
 namespace {
@@ -62,7 +62,7 @@ CoefficientStore::CoefficientStore(fs::path file, const FileStamp& source, uint6
     : file_(std::move(file)),
       source_(source),
       limit_(limit),
-      index_(file_.string() + ".index", source,
+      index_(file_.string() + ".index", source, {},
              {.what = "the index of kept coefficients", .segment_bytes = kIndexBytes}) {
   look_again();
   const uint64_t bytes = open_ && is_of_source(open_->number) ? size_of(open_->number) : 0;

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/files/locked_file.h"
+#include "data/files/file_lock.h"
 
 namespace composer {
 namespace {

@@ -53,16 +53,13 @@ std::unique_ptr<IndexStore> open_index_store(const fs::path& source, const Loade
     throw UserError("crop_index: beside needs a local file, and " + source.string() +
                     " is remote; cache keeps the index on this machine");
   }
-  if (remote) {
-    const fs::path file = cache_file_of(source, options.index_dir, ".index");
-    std::error_code told_by_the_writing;
-    fs::create_directories(file.parent_path(), told_by_the_writing);
-    return std::make_unique<IndexStore>(file, *remote);
-  }
-  const FileStamp stamp = index_stamp_of(source);
+  const FileStamp stamp = remote ? *remote : index_stamp_of(source);
   if (kind == "beside") return std::make_unique<IndexStore>(index_file_of(source), stamp);
-  return std::make_unique<IndexStore>(cache_file_of(source, options.index_dir, ".index"), stamp,
-                                      index_file_of(source));
+  const fs::path file = cache_file_of(source, options.index_dir, ".index");
+  if (!remote) return std::make_unique<IndexStore>(file, stamp, index_file_of(source));
+  std::error_code told_by_the_writing;
+  fs::create_directories(file.parent_path(), told_by_the_writing);
+  return std::make_unique<IndexStore>(file, stamp);
 }
 
 std::unique_ptr<CoefficientStore> open_coefficient_store(const fs::path& source,

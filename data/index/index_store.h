@@ -30,8 +30,6 @@ class IndexStore {
   /// missing, damaged or of another version of the source count as empty.
   IndexStore(std::filesystem::path file, const FileStamp& source,
              const std::filesystem::path& also_read = {}, IndexStoreOptions options = {});
-  IndexStore(std::filesystem::path file, const FileStamp& source, IndexStoreOptions options)
-      : IndexStore(std::move(file), source, {}, std::move(options)) {}
   /// What save() was asked for is written before.
   ~IndexStore();
 

@@ -4,8 +4,6 @@
 #include <bit>
 #include <cstring>
 
-#include "data/jpeg/bit_places.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/jpeg/coefficients_simd.cpp"
 #include "hwy/foreach_target.h"

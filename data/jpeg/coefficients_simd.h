@@ -5,6 +5,7 @@
 // its bit 0 is set, and the lower 8 bits of all of them come first, the upper 8 bits behind.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,5 +29,26 @@ const CoefficientKernels& coefficient_kernels();
 inline constexpr size_t kUnpackMargin = 192;
 
 constexpr size_t packed_room(size_t blocks) { return blocks * (8 + 2 + 2 * 63) + 16; }
+
+/// Tables that move bytes from and to the positions of set bits: for each byte of bits the
+/// indices of a table look-up; 0x80 takes a 0.
+struct BitPlaces {
+  using Places = std::array<std::array<uint8_t, 8>, 256>;
+  Places spread{};   ///< [bit]: which of the bytes side by side comes to this bit
+  Places collect{};  ///< the bits that are set, ascending
+
+  constexpr BitPlaces() {
+    for (size_t bits = 0; bits < 256; ++bits) {
+      spread[bits].fill(0x80), collect[bits].fill(0x80);
+      uint8_t next = 0;
+      for (uint8_t bit = 0; bit < 8; ++bit) {
+        if ((bits >> bit & 1) == 0) continue;
+        spread[bits][bit] = next;
+        collect[bits][next++] = bit;
+      }
+    }
+  }
+};
+inline constexpr BitPlaces kBitPlaces;
 
 }  // namespace composer

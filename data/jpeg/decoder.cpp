@@ -17,12 +17,13 @@ namespace {
 
 /// The MCUs that hold a region, as an image of their own.
 struct McuBox {
+  JpegRegion region;
   JpegMcus mcus;
   ImageSize size;   ///< in pixels at full size; ends where the image ends
   ImageSize first;  ///< its first pixel in the image at 1/scale
 
-  McuBox(const JpegScan& scan, const JpegRegion& region, int scale) {
-    const int64_t height = scan.mcu_height / scale, width = scan.mcu_width / scale;
+  McuBox(const JpegScan& scan, const JpegRequest& request) : region(scan.size, request) {
+    const int64_t height = scan.mcu_height / request.scale, width = scan.mcu_width / request.scale;
     const Box& box = region.around;
     mcus.top = box.top / height, mcus.left = box.left / width;
     mcus.bottom = (box.top + box.height + height - 1) / height;
@@ -33,7 +34,8 @@ struct McuBox {
   }
 };
 
-/// All but the choice of the way.
+/// The ways to a region's pixels, and the memory that they keep from image to image. Each gives
+/// nothing where it cannot be gone.
 struct Ways {
   JpegScan scan;
   HuffmanTables tables;
@@ -42,97 +44,77 @@ struct Ways {
   WalkedRows walked;
   KeptRows kept_rows;
   JpegReconstruction reconstruction;
-  bool reconstructs = false;  ///< or libjpeg alone makes pixels of coefficients
+  bool reconstructs = false;  ///< else libjpeg alone makes pixels of coefficients
   Image pixels;
 
   bool lay_out() { return composer::lay_out(scan, tables, layout); }
-  std::optional<ImagePart> feed(const JpegRequest& request, const JpegRegion& region,
-                                const McuBox& box, JpegCoefficients& rows, std::string* warnings);
-  std::optional<ImagePart> by_known(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                    std::span<const uint8_t> index, const JpegKept* kept,
-                                    std::string* warnings);
-  bool knows(std::span<const uint8_t> bytes, std::span<const uint8_t> index) const;
+  bool knows(std::span<const uint8_t> bytes, std::span<const uint8_t> index) const {
+    return JpegIndexReader::open(scan, bytes.size(), index).has_value();
+  }
+
+  std::optional<ImagePart> feed(const JpegRequest& request, const McuBox& box,
+                                JpegCoefficients& rows, std::string* warnings) {
+    const Box& wanted = box.region.wanted;
+    const ImageSize& whole = box.region.whole;
+    const int64_t above = wanted.top - box.first.height, before = wanted.left - box.first.width;
+    const int64_t across = box.mcus.right - box.mcus.left;
+    const bool accurate = request.scale == 1 && request.dct == Dct::accurate;
+    if (reconstructs && accurate && JpegReconstruction::takes(scan, box.size)) {
+      const Box within{above, before, wanted.height, wanted.width};
+      if (!reconstruction.run(scan, box.size, across, within, rows, pixels)) return {};
+      return ImagePart{pixels.view(), wanted, whole};
+    }
+    scan.set_size(box.size);
+    const JpegFeed source{scan.header, across, scan.blocks, &rows};
+    const int64_t height = above + wanted.height;
+    if (!decode_jpeg_feed(source, request.scale, request.dct, height, pixels, warnings)) return {};
+    return ImagePart{pixels.view().crop(above, before, wanted.height, wanted.width), wanted, whole};
+  }
+
   std::optional<ImagePart> by_index(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                    std::span<const uint8_t> index, std::string* warnings);
+                                    std::span<const uint8_t> index, std::string* warnings) {
+    const auto reader = JpegIndexReader::open(scan, bytes.size(), index);
+    if (!reader) return {};
+    const McuBox box(scan, request);
+    indexed.start(scan, layout, *reader, box.mcus);
+    return feed(request, box, indexed, warnings);
+  }
+
   std::optional<ImagePart> by_walk(std::span<const uint8_t> bytes, const JpegRequest& request,
                                    std::vector<uint8_t>* recorded, JpegKept* kept,
-                                   std::string* warnings);
+                                   std::string* warnings) {
+    const McuBox box(scan, request);
+    std::optional<JpegIndexWriter> writer;
+    if (recorded != nullptr) writer.emplace(scan, bytes.size(), *recorded);
+    std::optional<KeptWriter> keeper;
+    if (kept != nullptr) keeper.emplace(scan, bytes.size(), *kept);
+    walked.start(scan, layout, box.mcus, writer ? &*writer : nullptr, keeper ? &*keeper : nullptr);
+    auto part = feed(request, box, walked, warnings);
+    const bool good = part && walked.finish();
+    if (recorded != nullptr && !(good && walked.recorded())) recorded->clear();
+    if (good && keeper) keeper->finish();
+    return good ? part : std::nullopt;
+  }
+
   std::optional<ImagePart> by_kept(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                   const JpegKept& kept, std::string* warnings);
-};
+                                   const JpegKept& kept, std::string* warnings) {
+    const McuBox box(scan, request);
+    if (!kept_rows.start(scan, bytes.size(), kept, box.mcus)) return {};
+    return feed(request, box, kept_rows, warnings);
+  }
 
-std::optional<ImagePart> Ways::feed(const JpegRequest& request, const JpegRegion& region,
-                                    const McuBox& box, JpegCoefficients& rows,
+  /// From kept coefficients or, unless those are to be made, by the index.
+  std::optional<ImagePart> by_known(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                    std::span<const uint8_t> index, const JpegKept* kept,
                                     std::string* warnings) {
-  const Box& wanted = region.wanted;
-  const int64_t above = wanted.top - box.first.height, before = wanted.left - box.first.width;
-  const bool accurate = request.scale == 1 && request.dct == Dct::accurate;
-  if (reconstructs && accurate && JpegReconstruction::takes(scan, box.size)) {
-    const Box within{above, before, wanted.height, wanted.width};
-    const int64_t across = box.mcus.right - box.mcus.left;
-    if (!reconstruction.run(scan, box.size, across, within, rows, pixels)) return {};
-    return ImagePart{pixels.view(), wanted, region.whole};
+    if (kept != nullptr && !kept->table.empty()) {
+      if (auto part = by_kept(bytes, request, *kept, warnings)) return part;
+      *warnings = "";
+    }
+    if (index.empty() || (kept != nullptr && kept->wanted) || !lay_out()) return {};
+    return by_index(bytes, request, index, warnings);
   }
-  scan.set_size(box.size.height, box.size.width);
-  const JpegFeed source{scan.header, box.mcus.right - box.mcus.left, scan.blocks, &rows};
-  if (!decode_jpeg_feed(source, request.scale, request.dct, above + wanted.height, pixels,
-                        warnings)) {
-    return {};
-  }
-  return ImagePart{pixels.view().crop(above, before, wanted.height, wanted.width), wanted,
-                   region.whole};
-}
-
-/// By what is kept or, unless that is to be made, by the index.
-std::optional<ImagePart> Ways::by_known(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                        std::span<const uint8_t> index, const JpegKept* kept,
-                                        std::string* warnings) {
-  if (kept != nullptr && !kept->table.empty()) {
-    if (auto part = by_kept(bytes, request, *kept, warnings)) return part;
-    *warnings = "";
-  }
-  if (index.empty() || (kept != nullptr && kept->wanted) || !lay_out()) return {};
-  return by_index(bytes, request, index, warnings);
-}
-
-bool Ways::knows(std::span<const uint8_t> bytes, std::span<const uint8_t> index) const {
-  return JpegIndexReader::open(scan, bytes.size(), index).has_value();
-}
-
-std::optional<ImagePart> Ways::by_index(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                        std::span<const uint8_t> index, std::string* warnings) {
-  const auto reader = JpegIndexReader::open(scan, bytes.size(), index);
-  if (!reader) return {};
-  const JpegRegion region(scan.size, request);
-  const McuBox box(scan, region, request.scale);
-  indexed.start(scan, layout, *reader, box.mcus);
-  return feed(request, region, box, indexed, warnings);
-}
-
-std::optional<ImagePart> Ways::by_walk(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                       std::vector<uint8_t>* recorded, JpegKept* kept,
-                                       std::string* warnings) {
-  const JpegRegion region(scan.size, request);
-  const McuBox box(scan, region, request.scale);
-  std::optional<JpegIndexWriter> writer;
-  if (recorded != nullptr) writer.emplace(scan, bytes.size(), *recorded);
-  std::optional<KeptWriter> keeper;
-  if (kept != nullptr) keeper.emplace(scan, bytes.size(), *kept);
-  walked.start(scan, layout, box.mcus, writer ? &*writer : nullptr, keeper ? &*keeper : nullptr);
-  auto part = feed(request, region, box, walked, warnings);
-  const bool good = part && walked.finish();
-  if (recorded != nullptr && !(good && walked.recorded())) recorded->clear();
-  if (good && keeper) keeper->finish();
-  return good ? part : std::nullopt;
-}
-
-std::optional<ImagePart> Ways::by_kept(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                       const JpegKept& kept, std::string* warnings) {
-  const JpegRegion region(scan.size, request);
-  const McuBox box(scan, region, request.scale);
-  if (!kept_rows.start(scan, bytes.size(), kept, box.mcus)) return {};
-  return feed(request, region, box, kept_rows, warnings);
-}
+};
 
 /// Noise, which leaves no coefficient out.
 std::vector<uint8_t> noise_jpeg(int64_t height, int64_t width) {

@@ -8,6 +8,33 @@
 
 namespace composer {
 
+/// Codes of markers: the byte behind 0xFF.
+enum JpegMarker : uint8_t {
+  kTem = 0x01,
+  kSof0 = 0xC0,
+  kSof1 = 0xC1,
+  kDht = 0xC4,
+  kJpg = 0xC8,
+  kDac = 0xCC,
+  kSof15 = 0xCF,
+  kRst0 = 0xD0,
+  kRst7 = 0xD7,
+  kSoi = 0xD8,
+  kEoi = 0xD9,
+  kSos = 0xDA,
+  kDqt = 0xDB,
+  kDri = 0xDD,
+  kApp0 = 0xE0,
+  kApp1 = 0xE1,
+  kApp14 = 0xEE,
+  kApp15 = 0xEF,
+  kCom = 0xFE,
+};
+
+/// Moves `at` behind the next marker and returns its code, or 0 at the end. Like libjpeg it skips
+/// bytes that belong to no marker, and any number of 0xFF may stand before the code.
+uint8_t next_marker(std::span<const uint8_t> bytes, size_t& at);
+
 struct JpegHeader {
   ImageSize size;         ///< as stored, before `orientation` is applied
   int components = 0;     ///< 1, 3 or 4

@@ -47,14 +47,12 @@ struct HuffmanTable {
   std::array<HuffmanEntry, 256> slow;
 
   /// table: counts of the 16 lengths, then symbols. False for codes that no 8-bit image needs.
-  bool make_dc(std::span<const uint8_t> table) { return make(table, false); }
-  bool make_ac(std::span<const uint8_t> table) { return make(table, true); }
+  bool make(std::span<const uint8_t> table, bool ac);
 
   /// The single entry of a code of at least so many bits. bits: the next ones, from the top.
   HuffmanEntry find(uint64_t bits, int least) const;
 
  private:
-  bool make(std::span<const uint8_t> table, bool ac);
   void put_code(uint32_t code, HuffmanEntry e, int lookahead);
   void put_values(uint32_t code, HuffmanEntry e);
   void add_second_codes();
@@ -65,17 +63,14 @@ struct HuffmanTable {
 class HuffmanTables {
  public:
   /// Nothing when the table is none. Valid until the next call for the same slot (0..3).
-  const HuffmanTable* dc(size_t slot, std::span<const uint8_t> table);
-  const HuffmanTable* ac(size_t slot, std::span<const uint8_t> table);
+  const HuffmanTable* find(bool ac, size_t slot, std::span<const uint8_t> table);
 
  private:
   struct Own {
     std::vector<uint8_t> source;
     std::unique_ptr<HuffmanTable> table;
   };
-  static const HuffmanTable* own(Own& slot, std::span<const uint8_t> table, bool ac);
-
-  std::array<Own, 4> dc_, ac_;
+  std::array<std::array<Own, 4>, 2> own_;  ///< of DC, of AC
 };
 
 }  // namespace composer

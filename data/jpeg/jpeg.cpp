@@ -1,7 +1,6 @@
 #include "data/jpeg/jpeg.h"
 
 #include <algorithm>
-#include <csetjmp>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -9,35 +8,26 @@
 
 #include "base/error.h"
 #include "data/jpeg/codec.h"
+#include "data/jpeg/libjpeg.h"
 #include "data/jpeg/scan.h"
 #include "data/pixels/inks.h"
-
-// jpeglib.h needs <cstdio> before it.
-#include <jerror.h>
-#include <jpeglib.h>
 
 namespace composer {
 namespace {
 
-/// libjpeg's error manager: errors jump back, warnings are kept. The common part must stand first.
-struct Errors {
-  jpeg_error_mgr manager;
-  std::jmp_buf jump;
-  char message[JMSG_LENGTH_MAX] = "";
-  char warning[JMSG_LENGTH_MAX] = "";
-  bool ended_early = false;
-};
-
-Errors& errors_of(j_common_ptr codec) { return *reinterpret_cast<Errors*>(codec->err); }
+LibjpegErrors& errors_of(j_common_ptr codec) {
+  return *reinterpret_cast<LibjpegErrors*>(codec->err);
+}
 
 [[noreturn]] void fail(j_common_ptr codec) {
-  Errors& errors = errors_of(codec);
+  LibjpegErrors& errors = errors_of(codec);
   (*codec->err->format_message)(codec, errors.message);
   std::longjmp(errors.jump, 1);
 }
 
 void take_message(j_common_ptr codec, int level) {
   if (level >= 0) return;
+  if (errors_of(codec).strict) fail(codec);
   // Entropy-coded data that stop before their last block: pixels are missing.
   if (codec->err->msg_code == JWRN_HIT_MARKER) fail(codec);
   if (codec->err->num_warnings++ == 0) {
@@ -46,14 +36,6 @@ void take_message(j_common_ptr codec, int level) {
 }
 
 void be_silent(j_common_ptr) {}
-
-jpeg_error_mgr* install(Errors& errors) {
-  jpeg_std_error(&errors.manager);
-  errors.manager.error_exit = fail;
-  errors.manager.emit_message = take_message;
-  errors.manager.output_message = be_silent;
-  return &errors.manager;
-}
 
 void no_source_work(j_decompress_ptr) {}
 
@@ -90,7 +72,7 @@ jpeg_source_mgr memory_source(std::span<const uint8_t> bytes) {
 
 struct Decoder {
   jpeg_decompress_struct codec{};
-  Errors errors{};
+  LibjpegErrors errors{};
   jpeg_source_mgr source{};
   jpeg_progress_mgr progress{};
   std::vector<uint8_t> spare_row;
@@ -139,7 +121,7 @@ void read_cmyk(Decoder& d, Image& out, int64_t end) {
 void limit_scans(j_common_ptr codec) {
   constexpr int kMostScans = 100;
   if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number <= kMostScans) return;
-  Errors& errors = errors_of(codec);
+  LibjpegErrors& errors = errors_of(codec);
   std::snprintf(errors.message, sizeof errors.message, "more than %d scans", kMostScans);
   std::longjmp(errors.jump, 1);
 }
@@ -282,7 +264,7 @@ void feed_with(Decoder& d, Feeder& feeder, int scale, Dct dct, int64_t rows, Ima
 
 struct Encoder {
   jpeg_compress_struct codec{};
-  Errors errors{};
+  LibjpegErrors errors{};
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
 
@@ -310,6 +292,14 @@ void encode_with(Encoder& e, const ImageView& image, int quality) {
 }
 
 }  // namespace
+
+jpeg_error_mgr* install(LibjpegErrors& errors) {
+  jpeg_std_error(&errors.manager);
+  errors.manager.error_exit = fail;
+  errors.manager.emit_message = take_message;
+  errors.manager.output_message = be_silent;
+  return &errors.manager;
+}
 
 JpegRegion::JpegRegion(ImageSize size, const JpegRequest& request) {
   const Box& box = request.region;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "data/jpeg/header.h"
 #include "data/jpeg/index.h"
 #include "data/jpeg/jpeg.h"
 
 namespace composer {
 namespace {
 
-constexpr uint8_t kFrame = 0xC0, kEnd = 0xD9;
 constexpr size_t kLuma = 0;
 /// More than an MCU takes.
 constexpr size_t kMcuRoom = 8192;
@@ -25,9 +25,9 @@ void read_codes(std::span<const uint8_t> table, JpegCodes& codes) {
 
 /// Where height and width stand in the header that libjpeg wrote.
 size_t find_size(std::span<const uint8_t> header) {
-  for (size_t at = 2; at + 4 <= header.size();) {
-    if (header[at + 1] == kFrame) return at + 5;
-    at += 2 + (static_cast<size_t>(header[at + 2]) << 8 | header[at + 3]);
+  for (size_t at = 2; const uint8_t marker = next_marker(header, at);) {
+    if (marker == kSof0) return at + 3;
+    at += static_cast<size_t>(header[at] << 8 | header[at + 1]);
   }
   throw std::logic_error("a JPEG header without a frame");
 }
@@ -62,11 +62,7 @@ bool JpegRequantizer::start(std::span<const uint8_t> bytes, int quality) {
     }
   }
   out_.assign(header_.begin(), header_.end());
-  uint8_t* const size = out_.data() + size_at_;
-  size[0] = static_cast<uint8_t>(scan_.size.height >> 8);
-  size[1] = static_cast<uint8_t>(scan_.size.height);
-  size[2] = static_cast<uint8_t>(scan_.size.width >> 8);
-  size[3] = static_cast<uint8_t>(scan_.size.width);
+  put_jpeg_size(scan_.size, out_.data() + size_at_);
   written_ = out_.size();
   out_.resize(out_.size() + bytes.size());
   bits_ = {};
@@ -206,7 +202,7 @@ RequantizedJpeg JpegRequantizer::finish() {
     put_whole_bytes();
   }
   out_[written_++] = 0xFF;
-  out_[written_++] = kEnd;
+  out_[written_++] = kEoi;
 
   RequantizedJpeg made{.size = scan_.size,
                        .bytes = {out_.begin(), out_.begin() + static_cast<long>(written_)},

@@ -27,8 +27,8 @@ bool lay_out(const JpegScan& scan, HuffmanTables& tables, McuLayout& layout) {
   layout.blocks = scan.blocks;
   for (size_t i = 0; i < static_cast<size_t>(scan.blocks); ++i) {
     const JpegBlock& block = scan.block[i];
-    const HuffmanTable* dc = tables.dc(block.dc_table, scan.dc_tables[block.dc_table]);
-    const HuffmanTable* ac = tables.ac(block.ac_table, scan.ac_tables[block.ac_table]);
+    const HuffmanTable* dc = tables.find(false, block.dc_table, scan.dc_tables[block.dc_table]);
+    const HuffmanTable* ac = tables.find(true, block.ac_table, scan.ac_tables[block.ac_table]);
     if (dc == nullptr || ac == nullptr) return false;
     layout.block[i] = {dc, ac, block.component};
   }

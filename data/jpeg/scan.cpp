@@ -3,34 +3,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include "data/jpeg/header.h"
 #include "data/jpeg/natural_order.h"
 
 namespace composer {
 namespace {
-
-enum Marker : uint8_t {
-  kSof0 = 0xC0,
-  kSof1 = 0xC1,
-  kDht = 0xC4,
-  kSoi = 0xD8,
-  kSos = 0xDA,
-  kDqt = 0xDB,
-  kDri = 0xDD,
-  kApp0 = 0xE0,
-  kApp14 = 0xEE,
-  kApp15 = 0xEF,
-  kCom = 0xFE,
-};
 
 /// libjpeg looks at no more of an APP0 or APP14 segment.
 constexpr size_t kLookedAt = 14;
 
 }  // namespace
 
-void JpegScan::set_size(int64_t height, int64_t width) {
-  uint8_t* at = header.data() + size_at_;
-  at[0] = static_cast<uint8_t>(height >> 8), at[1] = static_cast<uint8_t>(height);
-  at[2] = static_cast<uint8_t>(width >> 8), at[3] = static_cast<uint8_t>(width);
+void put_jpeg_size(ImageSize size, uint8_t* at) {
+  at[0] = static_cast<uint8_t>(size.height >> 8), at[1] = static_cast<uint8_t>(size.height);
+  at[2] = static_cast<uint8_t>(size.width >> 8), at[3] = static_cast<uint8_t>(size.width);
 }
 
 bool JpegScan::parse(std::span<const uint8_t> bytes) {

@@ -15,6 +15,9 @@ namespace composer {
 /// 32 pixels has eight blocks or more.
 inline constexpr int64_t kMostHuffmanPixels = 512;
 
+/// Writes height and width as a frame header has them.
+void put_jpeg_size(ImageSize size, uint8_t* at);
+
 /// A block of the MCU, in the order of the stream.
 struct JpegBlock {
   uint8_t component = 0;
@@ -45,7 +48,7 @@ struct JpegScan {
   /// and without segments that have no influence on pixels.
   std::vector<uint8_t> header;
   /// Writes a size into `header`.
-  void set_size(int64_t height, int64_t width);
+  void set_size(ImageSize of) { put_jpeg_size(of, header.data() + size_at_); }
 
   /// False for every other stream: progressive, damaged, with restart intervals, too short for its
   /// size, ...

@@ -2,56 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <csetjmp>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
-// jpeglib.h needs <cstdio> before it.
-#include <jpeglib.h>
+#include "data/jpeg/header.h"
+#include "data/jpeg/libjpeg.h"
+#include "data/pixels/orient.h"
 
 namespace composer {
 namespace {
 
-constexpr uint8_t kRestart0 = 0xD0, kStart = 0xD8, kEnd = 0xD9, kStartOfScan = 0xDA;
-
-/// The next marker with or without a segment, from `at` on, which is moved behind it; 0 when there
-/// is none. Stuffed bytes and restart markers stand within a scan and are passed over.
-uint8_t next_marker(std::span<const uint8_t> bytes, size_t& at) {
-  while (at + 1 < bytes.size()) {
-    const void* found = std::memchr(bytes.data() + at, 0xFF, bytes.size() - at - 1);
-    if (found == nullptr) break;
-    at = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data()) + 1;
-    const uint8_t code = bytes[at];
-    if (code == 0xFF) continue;
-    ++at;
-    if (code > 0x01 && (code < kRestart0 || code > kStart)) return code;
-  }
-  return 0;
-}
-
-/// libjpeg's error manager: any complaint ends the work. The common part must stand first.
-struct Errors {
-  jpeg_error_mgr manager;
-  std::jmp_buf jump;
-};
-
-[[noreturn]] void give_up(j_common_ptr codec) {
-  std::longjmp(reinterpret_cast<Errors*>(codec->err)->jump, 1);
-}
-
-void give_up_on_warnings(j_common_ptr codec, int level) {
-  if (level < 0) give_up(codec);
-}
-
-void be_silent(j_common_ptr) {}
-
-jpeg_error_mgr* install(Errors& errors) {
-  jpeg_std_error(&errors.manager);
-  errors.manager.error_exit = give_up;
-  errors.manager.emit_message = give_up_on_warnings;
-  errors.manager.output_message = be_silent;
-  return &errors.manager;
+/// The next marker but restart markers and others that stand within a scan; 0 when there is none.
+uint8_t next_segment(std::span<const uint8_t> bytes, size_t& at) {
+  uint8_t code = 0;
+  do {
+    code = next_marker(bytes, at);
+  } while (code == kTem || (code >= kRst0 && code <= kSoi));
+  return code;
 }
 
 /// What an EXIF orientation asks for: first mirror rows and columns, then swap them.
@@ -62,16 +28,13 @@ struct Turn {
 };
 
 Turn turn_of(int orientation) {
-  const bool rows[] = {false, false, true, true, false, true, true, false};
-  const bool columns[] = {false, true, true, false, false, false, true, true};
-  const int k = orientation >= 1 && orientation <= 8 ? orientation - 1 : 0;
-  return {rows[k], columns[k], k >= 4};
+  return {bottom_up(orientation), right_to_left(orientation), turned(orientation)};
 }
 
 struct Transcoder {
   jpeg_decompress_struct in{};
   jpeg_compress_struct out{};
-  Errors errors{};
+  LibjpegErrors errors{};
   std::array<jvirt_barray_ptr, 4> turned{};
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
@@ -203,8 +166,8 @@ bool transcode_with(Transcoder& t, std::span<const uint8_t> bytes, const Turn& t
 
 std::span<const uint8_t> first_jpeg(std::span<const uint8_t> bytes) {
   size_t at = 2;
-  while (const uint8_t code = next_marker(bytes, at)) {
-    if (code == kEnd) return bytes.first(at);
+  while (const uint8_t code = next_segment(bytes, at)) {
+    if (code == kEoi) return bytes.first(at);
     if (at + 1 >= bytes.size()) break;
     at += static_cast<size_t>(std::max(2, bytes[at] << 8 | bytes[at + 1]));
   }
@@ -213,10 +176,10 @@ std::span<const uint8_t> first_jpeg(std::span<const uint8_t> bytes) {
 
 bool has_one_whole_scan(std::span<const uint8_t> stream) {
   size_t at = 2;
-  while (const uint8_t code = next_marker(stream, at)) {
-    if (code == kEnd || at + 1 >= stream.size()) return false;
+  while (const uint8_t code = next_segment(stream, at)) {
+    if (code == kEoi || at + 1 >= stream.size()) return false;
     at += static_cast<size_t>(std::max(2, stream[at] << 8 | stream[at + 1]));
-    if (code == kStartOfScan) return next_marker(stream, at) == kEnd && at == stream.size();
+    if (code == kSos) return next_segment(stream, at) == kEoi && at == stream.size();
   }
   return false;
 }
@@ -224,6 +187,7 @@ bool has_one_whole_scan(std::span<const uint8_t> stream) {
 std::optional<std::vector<uint8_t>> transcode_jpeg(std::span<const uint8_t> bytes,
                                                    int orientation) {
   Transcoder t;
+  t.errors.strict = true;
   t.in.err = t.out.err = install(t.errors);
   if (setjmp(t.errors.jump) != 0) return std::nullopt;
   if (!transcode_with(t, bytes, turn_of(orientation))) return std::nullopt;

@@ -65,6 +65,14 @@ SampleTransform sometimes(const char* purpose, double p, Change change) {
   };
 }
 
+/// adjust(image, factor) in `p` of all places.
+SampleTransform adjusted(const char* purpose, double p, double magnitude,
+                         void (*adjust)(const MutableImage&, double)) {
+  return sometimes(purpose, p, [=](const MutableImage& image, Random& random) {
+    adjust(image, draw_factor(magnitude, random));
+  });
+}
+
 }  // namespace
 
 void fill_box(const MutableImage& image, const Box& box, const Rgb& fill) {
@@ -156,21 +164,15 @@ SampleTransform random_cutout(int64_t side, const Rgb& fill, double p, int64_t w
 }
 
 SampleTransform random_brightness(double magnitude, double p) {
-  return sometimes("data.brightness", p, [=](const MutableImage& image, Random& random) {
-    adjust_brightness(image, draw_factor(magnitude, random));
-  });
+  return adjusted("data.brightness", p, magnitude, adjust_brightness);
 }
 
 SampleTransform random_contrast(double magnitude, double p) {
-  return sometimes("data.contrast", p, [=](const MutableImage& image, Random& random) {
-    adjust_contrast(image, draw_factor(magnitude, random));
-  });
+  return adjusted("data.contrast", p, magnitude, adjust_contrast);
 }
 
 SampleTransform random_saturation(double magnitude, double p) {
-  return sometimes("data.saturation", p, [=](const MutableImage& image, Random& random) {
-    adjust_saturation(image, draw_factor(magnitude, random));
-  });
+  return adjusted("data.saturation", p, magnitude, adjust_saturation);
 }
 
 SampleTransform random_erasing(const Rgb& fill, double p, const ErasingLaw& law) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/loading/image_size.h"
@@ -55,7 +56,9 @@ struct Image {
 /// Images with more pixels are refused: a few bytes of a damaged file could ask for all memory.
 inline constexpr int64_t kMaxPixels = 178'956'970;
 
-/// A canvas may be larger than the frame on it. As many pixels are given to it without more bytes.
-inline constexpr int64_t kBareCanvasPixels = int64_t{1} << 22;
+/// "WIDTH x HEIGHT", for messages.
+inline std::string size_text(ImageSize size) {
+  return std::to_string(size.width) + " x " + std::to_string(size.height);
+}
 
 }  // namespace composer

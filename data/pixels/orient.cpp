@@ -7,14 +7,6 @@
 namespace composer {
 namespace {
 
-bool bottom_up(int orientation) {
-  return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-}
-
-bool right_to_left(int orientation) {
-  return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-}
-
 /// Where the upright image's first pixel is stored, and the bytes from it to the one below it and
 /// to the one right of it.
 struct Walk {

@@ -11,6 +11,16 @@ namespace composer {
 /// Whether upright and stored image have height and width exchanged.
 inline bool turned(int orientation) { return orientation >= 5 && orientation <= 8; }
 
+/// Whether the stored image's rows must be mirrored, the last becoming the first; they are mirrored
+/// before height and width are exchanged.
+inline bool bottom_up(int orientation) {
+  return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+}
+/// The same for its columns.
+inline bool right_to_left(int orientation) {
+  return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+}
+
 /// The part of the stored image of which `upright`, a part of the upright image, is made.
 /// stored: the size of the stored image.
 Box stored_box(const Box& upright, ImageSize stored, int orientation);

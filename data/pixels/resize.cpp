@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/pixels/aligned.h"
 #include "data/pixels/copy.h"
 #include "data/pixels/resize_area.h"
-#include "data/pixels/resize_axis.h"
 #include "data/pixels/resize_triangle.h"
 
 namespace composer {
@@ -92,7 +90,7 @@ struct RowRing {
       for (int64_t k = 0; k < taps; ++k) {
         rows[static_cast<size_t>(k)] = values.data() + (first + k) % taps * stride;
       }
-      down.run(rows.data(), y, n, out);
+      down(rows.data(), y, n, out);
     }
   }
 };
@@ -108,10 +106,8 @@ struct ResizePlan::State {
   ResizeAxis down, across;
   TriangleDown triangle_down;
   TriangleAcross triangle_across;
-  LinearDown linear_down;
-  LinearAcross linear_across;
-  BoxDown box_down;
-  BoxAcross box_across;
+  AreaAcross<int16_t> linear_across;
+  AreaAcross<float> box_across;
   RowRing<uint8_t> byte_ring;
   RowRing<int16_t> fixed_ring;
   RowRing<float> float_ring;
@@ -120,6 +116,9 @@ struct ResizePlan::State {
 
   void columns_first(const ImageView& image, bool flip, uint8_t* out);
   void run_triangle(const ImageView& image, bool flip, uint8_t* out);
+  template <class Value>
+  void run_area(const ImageView& image, bool flip, AreaAcross<Value>& pass, RowRing<Value>& ring,
+                uint8_t* out);
 };
 
 ResizePlan::ResizePlan() : state_(std::make_unique<State>()) {}
@@ -187,7 +186,8 @@ void ResizePlan::State::run_triangle(const ImageView& image, bool flip, uint8_t*
   }
   triangle_across.prepare(across, image.channels, flip);
   if (!down.identity) {
-    return byte_ring.run(image, down, row_bytes, triangle_across, triangle_down, room, out);
+    const auto rows_down = [this](auto... row) { triangle_down.run(row...); };
+    return byte_ring.run(image, down, row_bytes, triangle_across, rows_down, room, out);
   }
   SafeRows source(image, triangle_across.bytes_read(), room);
   for (int64_t y = 0; y < down.outputs; ++y, out += row_bytes) {
@@ -195,23 +195,25 @@ void ResizePlan::State::run_triangle(const ImageView& image, bool flip, uint8_t*
   }
 }
 
+template <class Value>
+void ResizePlan::State::run_area(const ImageView& image, bool flip, AreaAcross<Value>& pass,
+                                 RowRing<Value>& ring, uint8_t* out) {
+  pass.prepare(across, image.channels, flip);
+  const auto rows_down = [this](auto... row) { area_down(down, row...); };
+  ring.run(image, down, window.width * image.channels, pass, rows_down, room, out);
+}
+
 void ResizePlan::run(const ImageView& pixels, bool flip, uint8_t* out) {
   State& s = *state_;
-  const int64_t row_bytes = s.window.width * pixels.channels;
   switch (s.way) {
     case Way::copy:
       return copy_pixels(pixels, flip, out);
     case Way::triangle:
       return s.run_triangle(pixels, flip, out);
     case Way::linear:
-      s.linear_across.prepare(s.across, pixels.channels, flip);
-      s.linear_down.prepare(s.down);
-      return s.fixed_ring.run(pixels, s.down, row_bytes, s.linear_across, s.linear_down, s.room,
-                              out);
+      return s.run_area(pixels, flip, s.linear_across, s.fixed_ring, out);
     case Way::box:
-      s.box_across.prepare(s.across, pixels.channels, flip);
-      s.box_down.prepare(s.down);
-      return s.float_ring.run(pixels, s.down, row_bytes, s.box_across, s.box_down, s.room, out);
+      return s.run_area(pixels, flip, s.box_across, s.float_ring, out);
     case Way::whole_factors:
       return shrink_by_whole_factors(pixels, s.window, s.down_factor, s.across_factor, flip, out);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 // Compiled without fused multiply-add (data/CMakeLists.txt): equal to OpenCV to the last bit.
 namespace composer {
@@ -14,25 +15,21 @@ uint8_t round_to_byte(float value) {
   return static_cast<uint8_t>(std::clamp(std::lrintf(value), 0L, 255L));
 }
 
-template <int kChannels>
-void linear_across(const ResizeAxis& axis, bool flip, const uint8_t* in, int16_t* out) {
-  const int64_t n = axis.outputs, step = flip ? -kChannels : kChannels;
-  int16_t* to = flip ? out + (n - 1) * kChannels : out;
-  for (int64_t x = 0; x < n; ++x, to += step) {
-    const uint8_t* from = in + axis.first[static_cast<size_t>(x)] * kChannels;
-    const int32_t* weight = axis.fixed.data() + x;
-    int32_t sum[kChannels] = {};
-    for (int64_t k = 0; k < axis.taps; ++k, from += kChannels, weight += n) {
-      for (int c = 0; c < kChannels; ++c) sum[c] += from[c] * *weight;
-    }
-    for (int c = 0; c < kChannels; ++c) {
-      to[c] = static_cast<int16_t>(sum[c] >> (kLinearBits - kKeptBits));
-    }
-  }
+template <int channels>
+void plain_across(const ResizeAxis& axis, bool flip, const uint8_t* in, int16_t* out) {
+  sum_across<channels>(
+      axis, axis.fixed, flip, in, 0,
+      [](int32_t sum) { return static_cast<int16_t>(sum >> (kLinearBits - kKeptBits)); }, out);
 }
 
-void linear_down(const ResizeAxis& axis, const int16_t* const* rows, int64_t y, int64_t n,
-                 uint8_t* out) {
+template <int channels>
+void plain_across(const ResizeAxis& axis, bool flip, const uint8_t* in, float* out) {
+  sum_across<channels>(
+      axis, axis.real, flip, in, 0.0F, [](float sum) { return sum; }, out);
+}
+
+void plain_down(const ResizeAxis& axis, const int16_t* const* rows, int64_t y, int64_t n,
+                uint8_t* out) {
   for (int64_t i = 0; i < n; ++i) {
     int32_t sum = 2;
     for (int64_t k = 0; k < axis.taps; ++k) {
@@ -42,104 +39,66 @@ void linear_down(const ResizeAxis& axis, const int16_t* const* rows, int64_t y, 
   }
 }
 
-template <int kChannels>
-void box_across(const ResizeAxis& axis, bool flip, const uint8_t* in, float* out) {
-  const int64_t n = axis.outputs, step = flip ? -kChannels : kChannels;
-  float* to = flip ? out + (n - 1) * kChannels : out;
-  for (int64_t x = 0; x < n; ++x, to += step) {
-    const uint8_t* from = in + axis.first[static_cast<size_t>(x)] * kChannels;
-    const float* weight = axis.real.data() + x;
-    float sum[kChannels] = {};
-    for (int64_t k = 0; k < axis.taps; ++k, from += kChannels, weight += n) {
-      for (int c = 0; c < kChannels; ++c) sum[c] += static_cast<float>(from[c]) * *weight;
-    }
-    for (int c = 0; c < kChannels; ++c) to[c] = sum[c];
+/// The kernels along the rows, and their weights.
+struct LinearWeights {
+  static constexpr LaneBytes kBytes = LaneBytes::two;
+  static auto kernels() { return area_kernels().linear_across; }
+  static void pack(const ResizeAxis& axis, int64_t step, uint32_t* to) {
+    pack_pairs(axis, step, 0, 16, to);
   }
-}
-
-void box_down(const ResizeAxis& axis, const float* const* rows, int64_t y, int64_t n,
-              uint8_t* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    float sum = 0;
-    for (int64_t k = 0; k < axis.taps; ++k) {
-      sum += rows[k][i] * axis.real[static_cast<size_t>(k * axis.outputs + y)];
-    }
-    out[i] = round_to_byte(sum);
+};
+struct BoxWeights {
+  static constexpr LaneBytes kBytes = LaneBytes::one;
+  static auto kernels() { return area_kernels().box_across; }
+  static void pack(const ResizeAxis& axis, int64_t step, uint32_t* to) {
+    std::memcpy(to, axis.real.data() + step * axis.outputs,
+                static_cast<size_t>(axis.outputs) * sizeof(float));
   }
-}
+};
 
 }  // namespace
 
-bool LinearAcross::prepare_lanes(const AcrossKernel<Value>& kernel) {
-  if (!lanes_.make(*axis_, channels_, flip_, LaneBytes::two, kernel.lanes, kernel.window_bytes)) {
-    return false;
-  }
-  lanes_.by_pixel.resize(static_cast<size_t>(axis_->outputs));
-  lanes_.weights.resize(static_cast<size_t>(lanes_.values));
-  pack_pairs(*axis_, 0, 0, 16, lanes_.by_pixel.data());
-  lanes_.spread(lanes_.by_pixel.data(), axis_->outputs, channels_, flip_, lanes_.weights.data());
-  kernel_ = &kernel, bytes_read_ = lanes_.bytes_read;
-  return true;
-}
-
-void LinearAcross::prepare(const ResizeAxis& axis, int64_t channels, bool flip) {
+template <class Value>
+void AreaAcross<Value>::prepare(const ResizeAxis& axis, int64_t channels, bool flip) {
+  using Weights = std::conditional_t<std::is_same_v<Value, float>, BoxWeights, LinearWeights>;
   axis_ = &axis, channels_ = channels, flip_ = flip;
-  for (const auto& kernel : area_kernels().linear_across) {
-    if (prepare_lanes(kernel)) return;
+  for (const auto& kernel : Weights::kernels()) {
+    if (!lanes_.make(axis, channels, flip, Weights::kBytes, kernel.lanes, kernel.window_bytes))
+      continue;
+    lanes_.fill_weights(axis, channels, flip, 1,
+                        [&](int64_t step, uint32_t* to) { Weights::pack(axis, step, to); });
+    kernel_ = &kernel, bytes_read_ = lanes_.bytes_read;
+    return;
   }
   kernel_ = nullptr, bytes_read_ = axis.length * channels;
 }
 
-void LinearAcross::run(const uint8_t* in, int16_t* out) const {
+template <class Value>
+void AreaAcross<Value>::run(const uint8_t* in, Value* out) const {
   if (kernel_ != nullptr) return kernel_->run(lanes_, in, out);
-  (channels_ == 3 ? linear_across<3> : linear_across<1>)(*axis_, flip_, in, out);
+  channels_ == 3 ? plain_across<3>(*axis_, flip_, in, out)
+                 : plain_across<1>(*axis_, flip_, in, out);
 }
 
-void LinearDown::prepare(const ResizeAxis& axis) { axis_ = &axis, kernels_ = &area_kernels(); }
+template class AreaAcross<int16_t>;
+template class AreaAcross<float>;
 
-void LinearDown::run(const int16_t* const* rows, int64_t y, int64_t n, uint8_t* out) const {
-  if (kernels_->linear_down == nullptr) return linear_down(*axis_, rows, y, n, out);
-  const auto last = static_cast<size_t>(axis_->taps - 1);
+void area_down(const ResizeAxis& axis, const int16_t* const* rows, int64_t y, int64_t n,
+               uint8_t* out) {
+  const auto kernel = area_kernels().linear_down;
+  if (kernel == nullptr) return plain_down(axis, rows, y, n, out);
+  const auto last = static_cast<size_t>(axis.taps - 1);
   const int16_t* two[2] = {rows[0], rows[last]};
-  const int32_t* weight = axis_->fixed.data() + y;
-  const int32_t weights[2] = {weight[0], last == 0 ? 0 : weight[axis_->outputs]};
-  kernels_->linear_down(two, weights, n, out);
+  const int32_t* weight = axis.fixed.data() + y;
+  const int32_t weights[2] = {weight[0], last == 0 ? 0 : weight[axis.outputs]};
+  kernel(two, weights, n, out);
 }
 
-bool BoxAcross::prepare_lanes(const AcrossKernel<Value>& kernel) {
-  if (!lanes_.make(*axis_, channels_, flip_, LaneBytes::one, kernel.lanes, kernel.window_bytes)) {
-    return false;
-  }
-  lanes_.by_pixel.resize(static_cast<size_t>(axis_->outputs));
-  lanes_.weights.resize(static_cast<size_t>(lanes_.steps * lanes_.values));
-  for (int64_t k = 0; k < lanes_.steps; ++k) {
-    std::memcpy(lanes_.by_pixel.data(), axis_->real.data() + k * axis_->outputs,
-                lanes_.by_pixel.size() * sizeof(float));
-    lanes_.spread(lanes_.by_pixel.data(), axis_->outputs, channels_, flip_,
-                  lanes_.weights.data() + k * lanes_.values);
-  }
-  kernel_ = &kernel, bytes_read_ = lanes_.bytes_read;
-  return true;
-}
-
-void BoxAcross::prepare(const ResizeAxis& axis, int64_t channels, bool flip) {
-  axis_ = &axis, channels_ = channels, flip_ = flip;
-  for (const auto& kernel : area_kernels().box_across) {
-    if (prepare_lanes(kernel)) return;
-  }
-  kernel_ = nullptr, bytes_read_ = axis.length * channels;
-}
-
-void BoxAcross::run(const uint8_t* in, float* out) const {
-  if (kernel_ != nullptr) return kernel_->run(lanes_, in, out);
-  (channels_ == 3 ? box_across<3> : box_across<1>)(*axis_, flip_, in, out);
-}
-
-void BoxDown::prepare(const ResizeAxis& axis) { axis_ = &axis, kernels_ = &area_kernels(); }
-
-void BoxDown::run(const float* const* rows, int64_t y, int64_t n, uint8_t* out) const {
-  if (kernels_->box_down == nullptr) return box_down(*axis_, rows, y, n, out);
-  kernels_->box_down(rows, axis_->taps, axis_->real.data() + y, axis_->outputs, n, out);
+void area_down(const ResizeAxis& axis, const float* const* rows, int64_t y, int64_t n,
+               uint8_t* out) {
+  const auto kernel = area_kernels().box_down;
+  if (kernel == nullptr) return sum_down(axis, axis.real, rows, y, n, 0.0F, round_to_byte, out);
+  kernel(rows, axis.taps, axis.real.data() + y, axis.outputs, n, out);
 }
 
 void shrink_by_whole_factors(const ImageView& image, ImageSize window, int64_t down, int64_t across,

@@ -11,22 +11,20 @@
 
 namespace composer {
 
-/// Two taps along the rows, to fixed point with 7 bits after the point.
-class LinearAcross {
+/// The pass along the rows. Value: int16_t, two taps to fixed point with 7 bits after the point; or
+/// float, weighted sums.
+template <class Value>
+class AreaAcross {
  public:
-  using Value = int16_t;
-
   /// The axis must outlive the use of run.
   void prepare(const ResizeAxis& axis, int64_t channels, bool flip);
   /// How many bytes run may read from where a row begins.
   int64_t bytes_read() const { return bytes_read_; }
   /// in: a row, from the axis's first position on. out: room for outputs * channels values, rounded
   /// up to a multiple of 64.
-  void run(const uint8_t* in, int16_t* out) const;
+  void run(const uint8_t* in, Value* out) const;
 
  private:
-  bool prepare_lanes(const AcrossKernel<Value>& kernel);
-
   const ResizeAxis* axis_ = nullptr;
   int64_t channels_ = 0, bytes_read_ = 0;
   bool flip_ = false;
@@ -34,51 +32,12 @@ class LinearAcross {
   Lanes lanes_;
 };
 
-/// Two taps across the rows.
-class LinearDown {
- public:
-  /// The axis must outlive the use of run.
-  void prepare(const ResizeAxis& axis);
-  /// Output row y. rows: the axis's taps from position first[y] on; n: values of each; there is
-  /// room for a multiple of 64.
-  void run(const int16_t* const* rows, int64_t y, int64_t n, uint8_t* out) const;
-
- private:
-  const ResizeAxis* axis_ = nullptr;
-  const AreaKernels* kernels_ = nullptr;
-};
-
-/// Weighted sums along the rows.
-class BoxAcross {
- public:
-  using Value = float;
-
-  /// The axis must outlive the use of run.
-  void prepare(const ResizeAxis& axis, int64_t channels, bool flip);
-  int64_t bytes_read() const { return bytes_read_; }
-  void run(const uint8_t* in, float* out) const;
-
- private:
-  bool prepare_lanes(const AcrossKernel<Value>& kernel);
-
-  const ResizeAxis* axis_ = nullptr;
-  int64_t channels_ = 0, bytes_read_ = 0;
-  bool flip_ = false;
-  const AcrossKernel<Value>* kernel_ = nullptr;
-  Lanes lanes_;
-};
-
-/// Weighted sums across the rows.
-class BoxDown {
- public:
-  /// The axis must outlive the use of run.
-  void prepare(const ResizeAxis& axis);
-  void run(const float* const* rows, int64_t y, int64_t n, uint8_t* out) const;
-
- private:
-  const ResizeAxis* axis_ = nullptr;
-  const AreaKernels* kernels_ = nullptr;
-};
+/// The pass across the rows: output row y. rows: the axis's taps from position first[y] on; n:
+/// values of each; there is room for a multiple of 64.
+void area_down(const ResizeAxis& axis, const int16_t* const* rows, int64_t y, int64_t n,
+               uint8_t* out);
+void area_down(const ResizeAxis& axis, const float* const* rows, int64_t y, int64_t n,
+               uint8_t* out);
 
 /// The mean of each `down` by `across` pixels of the image, which is `window` times as large.
 void shrink_by_whole_factors(const ImageView& image, ImageSize window, int64_t down, int64_t across,

@@ -54,4 +54,35 @@ struct ResizeAxis {
   std::vector<double> center_, exact_, sum_;
 };
 
+/// The pass along the rows without vector instructions. weights: of the axis; each sum begins with
+/// `start` and is written as convert(sum), mirrored when flipped.
+template <int channels, class Weight, class Value, class Convert>
+void sum_across(const ResizeAxis& axis, const std::vector<Weight>& weights, bool flip,
+                const uint8_t* in, Weight start, Convert convert, Value* out) {
+  const int64_t n = axis.outputs, step = flip ? -channels : channels;
+  Value* to = flip ? out + (n - 1) * channels : out;
+  for (int64_t x = 0; x < n; ++x, to += step) {
+    const uint8_t* from = in + axis.first[static_cast<size_t>(x)] * channels;
+    const Weight* weight = weights.data() + x;
+    Weight sum[channels];
+    for (int c = 0; c < channels; ++c) sum[c] = start;
+    for (int64_t k = 0; k < axis.taps; ++k, from += channels, weight += n) {
+      for (int c = 0; c < channels; ++c) sum[c] += static_cast<Weight>(from[c]) * *weight;
+    }
+    for (int c = 0; c < channels; ++c) to[c] = convert(sum[c]);
+  }
+}
+
+/// The pass across the rows without vector instructions: output row y, of n values.
+template <class Weight, class Value, class Convert>
+void sum_down(const ResizeAxis& axis, const std::vector<Weight>& weights, const Value* const* rows,
+              int64_t y, int64_t n, Weight start, Convert convert, uint8_t* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    Weight sum = start;
+    for (int64_t k = 0; k < axis.taps; ++k)
+      sum += rows[k][i] * weights[static_cast<size_t>(k * axis.outputs + y)];
+    out[i] = convert(sum);
+  }
+}
+
 }  // namespace composer

@@ -1,6 +1,7 @@
 #include "data/pixels/resize_lanes.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/simd.h"
 
@@ -82,9 +83,9 @@ bool Lanes::make(const ResizeAxis& axis, int64_t channels, bool flip, LaneBytes 
   return most + (taps - 1) * channels < window_bytes;
 }
 
-void Lanes::spread(const uint32_t* from, int64_t pixels, int64_t channels, bool flip,
-                   uint32_t* by_value) const {
-  (channels == 3 ? repeat<3, 0> : repeat<1, 0>)(from, pixels, flip, 1, by_value);
+void Lanes::spread(int64_t channels, bool flip, uint32_t* by_value) const {
+  const int64_t pixels = std::ssize(by_pixel);
+  (channels == 3 ? repeat<3, 0> : repeat<1, 0>)(by_pixel.data(), pixels, flip, 1, by_value);
   std::fill(by_value + pixels * channels, by_value + values, 0);
 }
 

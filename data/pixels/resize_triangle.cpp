@@ -11,31 +11,9 @@ constexpr int kSplit = 11;  // bits of a weight's lower half
 // Weights are never negative and add up to 1 within rounding: only the upper end needs a clamp.
 uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kTriangleBits, 255)); }
 
-template <int kChannels>
-void across_scalar(const ResizeAxis& axis, bool flip, const uint8_t* in, uint8_t* out) {
-  const int64_t n = axis.outputs, step = flip ? -kChannels : kChannels;
-  uint8_t* to = flip ? out + (n - 1) * kChannels : out;
-  for (int64_t x = 0; x < n; ++x, to += step) {
-    const uint8_t* from = in + axis.first[static_cast<size_t>(x)] * kChannels;
-    const int32_t* weight = axis.fixed.data() + x;
-    int32_t sum[kChannels];
-    for (int c = 0; c < kChannels; ++c) sum[c] = kHalf;
-    for (int64_t k = 0; k < axis.taps; ++k, from += kChannels, weight += n) {
-      for (int c = 0; c < kChannels; ++c) sum[c] += from[c] * *weight;
-    }
-    for (int c = 0; c < kChannels; ++c) to[c] = to_byte(sum[c]);
-  }
-}
-
-void down_scalar(const ResizeAxis& axis, const uint8_t* const* rows, int64_t y, int64_t n,
-                 uint8_t* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    int32_t sum = kHalf;
-    for (int64_t k = 0; k < axis.taps; ++k) {
-      sum += rows[k][i] * axis.fixed[static_cast<size_t>(k * axis.outputs + y)];
-    }
-    out[i] = to_byte(sum);
-  }
+template <int channels>
+void triangle_across(const ResizeAxis& axis, bool flip, const uint8_t* in, uint8_t* out) {
+  sum_across<channels>(axis, axis.fixed, flip, in, kHalf, to_byte, out);
 }
 
 /// The numbers that stand for the weights of one step's taps.
@@ -57,25 +35,6 @@ struct Levels {
 };
 
 }  // namespace
-
-bool TriangleAcross::prepare_lanes(const TriangleAcrossKernel& kernel) {
-  const bool quads = kernel.weights == TriangleWeights::quads;
-  if (!lanes_.make(*axis_, channels_, flip_, quads ? LaneBytes::four : LaneBytes::two, kernel.lanes,
-                   kernel.window_bytes)) {
-    return false;
-  }
-  const Levels levels(kernel.weights);
-  std::vector<uint32_t>& pixels = lanes_.by_pixel;
-  pixels.resize(static_cast<size_t>(axis_->outputs));
-  lanes_.weights.resize(static_cast<size_t>(lanes_.steps * levels.count * lanes_.values));
-  uint32_t* to = lanes_.weights.data();
-  for (int64_t i = 0; i < lanes_.steps * levels.count; ++i, to += lanes_.values) {
-    levels.pack(*axis_, i, pixels.data());
-    lanes_.spread(pixels.data(), axis_->outputs, channels_, flip_, to);
-  }
-  kernel_ = &kernel, bytes_read_ = lanes_.bytes_read;
-  return true;
-}
 
 void TriangleAcross::prepare_wide() {
   const ResizeAxis& axis = *axis_;
@@ -102,7 +61,14 @@ void TriangleAcross::prepare(const ResizeAxis& axis, int64_t channels, bool flip
   axis_ = &axis, channels_ = channels, flip_ = flip;
   const TriangleKernels& kernels = triangle_kernels();
   for (const auto& kernel : kernels.across) {
-    if (prepare_lanes(kernel)) return;
+    const bool quads = kernel.weights == TriangleWeights::quads;
+    const auto bytes = quads ? LaneBytes::four : LaneBytes::two;
+    if (!lanes_.make(axis, channels, flip, bytes, kernel.lanes, kernel.window_bytes)) continue;
+    const Levels levels(kernel.weights);
+    lanes_.fill_weights(axis, channels, flip, levels.count,
+                        [&](int64_t i, uint32_t* to) { levels.pack(axis, i, to); });
+    kernel_ = &kernel, bytes_read_ = lanes_.bytes_read;
+    return;
   }
   kernel_ = nullptr, wide_ = channels == 3 ? kernels.across_wide : nullptr;
   if (wide_ != nullptr) return prepare_wide();
@@ -115,7 +81,7 @@ void TriangleAcross::run(const uint8_t* in, uint8_t* out) const {
   if (wide_ != nullptr) {
     return wide_(wide_firsts_.data(), wide_weights_.data(), wide_steps_, n, in, out);
   }
-  (channels_ == 3 ? across_scalar<3> : across_scalar<1>)(*axis_, flip_, in, out);
+  (channels_ == 3 ? triangle_across<3> : triangle_across<1>)(*axis_, flip_, in, out);
 }
 
 void TriangleDown::prepare(const ResizeAxis& axis) {
@@ -138,7 +104,7 @@ void TriangleDown::prepare(const ResizeAxis& axis) {
 }
 
 void TriangleDown::run(const uint8_t* const* rows, int64_t y, int64_t n, uint8_t* out) const {
-  if (kernel_ == nullptr) return down_scalar(*axis_, rows, y, n, out);
+  if (kernel_ == nullptr) return sum_down(*axis_, axis_->fixed, rows, y, n, kHalf, to_byte, out);
   kernel_(rows, axis_->taps, weights_.data() + y * row_weights_, n, out);
 }
 

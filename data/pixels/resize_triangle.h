@@ -13,8 +13,6 @@ namespace composer {
 /// Along the rows.
 class TriangleAcross {
  public:
-  using Value = uint8_t;
-
   /// The axis must outlive the use of run.
   void prepare(const ResizeAxis& axis, int64_t channels, bool flip);
 
@@ -25,7 +23,6 @@ class TriangleAcross {
   void run(const uint8_t* in, uint8_t* out) const;
 
  private:
-  bool prepare_lanes(const TriangleAcrossKernel& kernel);
   void prepare_wide();
 
   const ResizeAxis* axis_ = nullptr;

@@ -1,0 +1,28 @@
+// libjpeg with errors that jump back to its caller.
+#pragma once
+
+#include <csetjmp>
+#include <cstdio>  // jpeglib.h needs it before it
+
+// clang-format off
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
+
+namespace composer {
+
+/// libjpeg's error manager: an error is a jump, the first warning is kept. The common part must
+/// stand first.
+struct LibjpegErrors {
+  jpeg_error_mgr manager;
+  std::jmp_buf jump;
+  bool strict = false;  ///< warnings are errors
+  char message[JMSG_LENGTH_MAX] = "";
+  char warning[JMSG_LENGTH_MAX] = "";
+  bool ended_early = false;
+};
+
+/// What a codec's `err` must be.
+jpeg_error_mgr* install(LibjpegErrors& errors);
+
+}  // namespace composer
