@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
-#include "data/beton/decode_whole.h"
+#include "data/beton/beton.h"
 #include "data/beton/source.h"
 #include "data/files/digest.h"
 #include "data/files/thread_count.h"

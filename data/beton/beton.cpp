@@ -10,6 +10,7 @@
 #include "base/remote/cache_folder.h"
 #include "base/remote/remote_error.h"
 #include "data/beton/fields.h"
+#include "data/jpeg/header.h"
 
 namespace composer {
 namespace {
@@ -63,22 +64,22 @@ void check_extent(const Header& header, const BetonLayout& layout, uint64_t file
                    std::to_string(layout.regions) + " regions each need " + std::to_string(wanted));
 }
 
-/// Sizes of the regions of data by where they begin: only the allocation table tells them. The
-/// table stays where it is. FFCV's writers fill one page after the other, so a page's entries stand
-/// together and ascend: what is kept is one piece of the table for each page. A table in any other
-/// order costs 24 bytes an entry and a sort.
+/// Finds the size of a region of data by its offset; only the allocation table has the sizes. The
+/// table stays in the file. FFCV's writers fill one page after the other, so a page's entries stand
+/// together and ascend: one piece of the table is kept for each page. A table in any other order
+/// costs 24 bytes an entry and a sort.
 class BetonRegions {
  public:
   /// table: entries of 24 bytes (sample, begin, size); must outlive this. page_shift: log2 of the
   /// page size.
   BetonRegions(std::span<const uint8_t> table, unsigned page_shift);
 
-  /// Size of the region that begins at this offset of the file; of several, the largest one's:
-  /// empty regions share their place with the next. Nothing when there is none.
+  /// Size of the region that begins at this offset of the file; of several regions, the largest
+  /// one's, since empty regions share their offset with the next. Nothing without such a region.
   std::optional<uint64_t> size_at(uint64_t begin) const;
 
  private:
-  struct Piece {  // of the table: entries first..last, their begins ascend
+  struct Piece {  // entries first..last of the table; their offsets ascend
     uint64_t first, last;
   };
 
@@ -150,7 +151,8 @@ struct BetonFile::State {
   explicit State(std::shared_ptr<RangeCache> cache)
       : path(cache->name()), remote(std::move(cache)), file(remote->file()) {}
 
-  /// Bytes that are read where they lie, from now on.
+  /// A part of the file that is read in the mapping from now on; of a remote file it is fetched and
+  /// kept.
   std::span<const uint8_t> part(uint64_t begin, uint64_t bytes) const {
     if (remote != nullptr) remote->pin(begin, begin + bytes);
     return file.bytes().subspan(begin, bytes);
@@ -165,7 +167,7 @@ struct BetonFile::State {
            layout.fields[field].offset;
   }
 
-  /// The number that begins there. Throws RunError when it is lost.
+  /// The number at this address. Throws RunError when its bytes are lost.
   template <class T>
   T number(const uint8_t* at) const {
     const auto value = load<T>(at);
@@ -173,7 +175,7 @@ struct BetonFile::State {
     return value;
   }
 
-  /// What the row or table says cannot be: because it was lost, or because it is damaged.
+  /// Throws for a row or table with impossible values: its bytes are lost, or damaged.
   [[noreturn]] void refuse(std::span<const uint8_t> part, const std::string& reason) const {
     file.check(part);
     throw RunError(reason);
@@ -186,7 +188,7 @@ struct BetonFile::State {
     return at;
   }
 
-  /// What lies there, which must be between rows and allocation table.
+  /// A region of the file, which must lie between rows and allocation table.
   std::span<const uint8_t> region(uint64_t begin, uint64_t size) const {
     if (size == 0) return {};
     if (begin < data_begin || begin > data_end || size > data_end - begin)
@@ -349,6 +351,17 @@ uint64_t BetonFile::page(int64_t row, size_t field) const {
   if (begin > state_->data_end)
     throw RunError("its data, at byte " + std::to_string(begin) + ", lie outside the file");
   return begin >> state_->page_shift;
+}
+
+ImageView decode_whole(const BetonImage& image, Dct dct, JpegDecoder& decoder,
+                       std::string* warnings) {
+  if (!image.jpeg)
+    return {image.bytes.data(), image.size.height, image.size.width, 3, image.size.width * 3};
+  const ImageSize stored = read_jpeg_header(image.bytes).size;
+  if (stored != image.size)
+    throw RunError("the JPEG is " + size_text(stored) + ", the file says " + size_text(image.size));
+  const JpegRequest request{{0, 0, stored.height, stored.width}, 1, dct};
+  return decoder.decode(image.bytes, request, {}, nullptr, warnings).pixels;
 }
 
 }  // namespace composer

@@ -13,14 +13,14 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kNameBytes = kBetonNameBytes, kShapeEntries = 32;
-constexpr size_t kTextAt = kShapeEntries * 8 + 8;  // in the arguments
+constexpr size_t kTextAt = kShapeEntries * 8 + 8;  // offset in the arguments
 constexpr uint64_t kMostArrayBytes = uint64_t{1} << 32;
 
 struct RowPart {
   uint64_t bytes = 0, alignment = 1;
 };
 
-/// By BetonType. numpy aligns plain numbers; composite members count as packed.
+/// By BetonType. numpy aligns plain numbers, and packs composite members.
 constexpr RowPart kRowParts[] = {{8, 8}, {8, 8}, {13, 1}, {16, 1}, {8, 8}, {16, 1}, {8, 8}};
 
 uint64_t multiply(uint64_t a, uint64_t b) {
@@ -44,7 +44,7 @@ uint64_t plain_bytes(const std::string& type) {
   return type[1] == 'U' ? multiply(size, 4) : size;
 }
 
-/// descr: what numpy calls dtype.descr, a list of [name, type] or [name, type, shape].
+/// descr: numpy's dtype.descr, a list of [name, type] or [name, type, shape].
 uint64_t value_bytes(const json& descr) {
   if (descr.is_string()) return plain_bytes(descr.get<std::string>());
   if (!descr.is_array() || descr.empty()) throw RunError("the type of its arrays is damaged");

@@ -14,7 +14,7 @@ namespace composer {
 inline constexpr uint64_t kBetonHeaderBytes = 24;
 inline constexpr uint64_t kBetonDescriptorBytes = 1041;
 inline constexpr uint64_t kBetonNameBytes = 16;
-inline constexpr uint64_t kBetonEntryBytes = 24;  ///< of the allocation table
+inline constexpr uint64_t kBetonEntryBytes = 24;  ///< an entry of the allocation table
 
 constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -27,9 +27,9 @@ inline bool is_readable(std::string_view name) {
 
 struct BetonLayout {
   std::vector<BetonField> fields;
-  std::vector<uint64_t> array_bytes;  ///< of an array or tensor field's values; else 0
+  std::vector<uint64_t> array_bytes;  ///< bytes of an array or tensor; 0 for other fields
   uint64_t row_bytes = 0;
-  uint64_t regions = 0;  ///< that FFCV allocates for each row
+  uint64_t regions = 0;  ///< regions that FFCV allocates for each row
 };
 
 /// descriptors: kBetonDescriptorBytes for each field. Throws RunError with the reason.

@@ -19,25 +19,25 @@
 namespace composer {
 namespace {
 
-constexpr size_t kWaitingBytes = 256 << 20;  // packed images that wait for their turn
+constexpr size_t kWaitingBytes = 256 << 20;  // limit of packed images that wait for their turn
 
 struct Packed {
   bool done = false;
   PackedImage image;
   int64_t label = 0;
   std::vector<float> values;
-  std::string bad;           ///< the reason
-  std::exception_ptr error;  ///< anything else
+  std::string bad;           ///< why the sample is bad
+  std::exception_ptr error;  ///< any other exception
 };
 
-/// Those that lie by the data.
+/// The crop indices beside the data; null without them.
 std::unique_ptr<const IndexTable> known_indices(const Source& source) {
   const auto path = source.indexed_path();
   if (path.empty() || source.remote_stamp()) return nullptr;
   return std::make_unique<const IndexTable>(index_file_of(path), index_stamp_of(path));
 }
 
-/// Threads that pack the samples ahead of their turn; take() gives them in order.
+/// Threads pack samples ahead of their turn; take() returns the samples in order.
 class Packers {
  public:
   Packers(const Source& source, const WriteOptions& options, int64_t samples)
@@ -127,11 +127,11 @@ class Packers {
   const Source& source_;
   const WriteOptions& options_;
   const int64_t samples_;
-  const std::unique_ptr<const IndexTable> known_;  // null when the set has none
+  const std::unique_ptr<const IndexTable> known_;  // null without an index
   int64_t window_;
   std::mutex mutex_;
   std::condition_variable ready_, room_;
-  std::vector<Packed> ring_;  // a sample's place: its position modulo the window
+  std::vector<Packed> ring_;  // a sample's slot is its position modulo the window
   int64_t begun_ = 0, taken_ = 0;
   size_t waiting_bytes_ = 0;
   bool stopped_ = false;
@@ -147,7 +147,7 @@ void count(const PackedImage& image, WriteReport& report) {
   if (image.resized) ++report.resized;
 }
 
-/// Puts packed images into rows, and does with bad ones what the options say.
+/// Writes packed images into rows, and treats bad samples as the options say.
 class Rows {
  public:
   Rows(BetonWriter& writer, const WriteOptions& options, WriteReport& report)

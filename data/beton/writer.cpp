@@ -13,7 +13,7 @@
 namespace composer {
 namespace {
 
-constexpr uint64_t kTargetAt = 16;  // in the row
+constexpr uint64_t kTargetAt = 16;  // offset in the row
 constexpr uint64_t kDefaultPage = 8 << 20, kLeastPage = 2 << 20, kLargestPage = uint64_t{2} << 30;
 
 template <class T>
@@ -91,8 +91,8 @@ std::string BetonWriter::refusal(ImageSize size, uint64_t bytes) const {
          std::to_string(page_size_) + (page_grows_ ? "" : "; a larger --page_size does");
 }
 
-/// A page of twice the size holds the pages written so far as they are: pages begin at multiples of
-/// their size.
+/// Offset of a region of so many bytes. Doubling the page size keeps the regions written so far
+/// valid, since pages begin at multiples of their size.
 uint64_t BetonWriter::place(uint64_t bytes) {
   while (bytes > page_size_) page_size_ *= 2;
   const uint64_t page_end = position_ / page_size_ * page_size_ + page_size_;

@@ -17,7 +17,7 @@ constexpr const char* kXxh64 = "xxh64";
 
 using Context = std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)>;
 
-/// Null where there is none of the name.
+/// Null for an unknown name.
 const EVP_MD* algorithm_named(std::string name) {
   std::ranges::replace(name, '_', '-');
   if (name == "blake2b") name = "blake2b512";
@@ -25,7 +25,7 @@ const EVP_MD* algorithm_named(std::string name) {
   return EVP_get_digestbyname(name.c_str());
 }
 
-/// Null where OpenSSL cannot compute it.
+/// Null when OpenSSL cannot compute it.
 Context begun(const std::string& algorithm) {
   Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   const EVP_MD* const known = algorithm_named(algorithm);
@@ -62,7 +62,7 @@ uint64_t joined_lanes(const std::array<uint64_t, 4>& lanes) {
   return sum;
 }
 
-/// With what is no whole stripe.
+/// Adds the last bytes, which fill no whole stripe.
 uint64_t with_rest(uint64_t sum, std::span<const uint8_t> rest) {
   for (; rest.size() >= 8; rest = rest.subspan(8))
     sum = std::rotl(sum ^ lane_after(0, word_at<uint64_t>(rest.data())), 27) * kXxhPrimes[0] +
@@ -81,13 +81,13 @@ uint64_t with_rest(uint64_t sum, std::span<const uint8_t> rest) {
 class Xxh64 {
  public:
   void update(std::span<const uint8_t> bytes);
-  /// Of all bytes so far: 16 lower-case hexadecimal digits, the most significant first.
+  /// The hash of all bytes so far: 16 lower-case hexadecimal digits, the most significant first.
   std::string hex() const;
 
  private:
   std::array<uint64_t, 4> lanes_{kXxhPrimes[0] + kXxhPrimes[1], kXxhPrimes[1], 0,
                                  0 - kXxhPrimes[0]};
-  std::array<uint8_t, 32> rest_{};  ///< that is no whole stripe yet
+  std::array<uint8_t, 32> rest_{};  ///< the bytes of an unfinished stripe
   uint64_t bytes_ = 0;
 };
 
@@ -117,7 +117,7 @@ std::string Xxh64::hex() const {
 }
 
 bool Digest::knows(const std::string& algorithm) {
-  // Names are known also of what no provider that is loaded computes.
+  // OpenSSL knows names of algorithms that no loaded provider computes.
   return algorithm == kXxh64 || begun(algorithm) != nullptr;
 }
 

@@ -53,7 +53,7 @@ bool has_path(int file, const std::filesystem::path& path) {
 }
 
 FileLock::FileLock(std::filesystem::path file, const std::string& does) : path_(std::move(file)) {
-  do {  // again where the holder before took the file away
+  do {  // again when the previous holder removed the file
     close();
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (file_ < 0) problem_ = std::strerror(errno);
@@ -65,7 +65,7 @@ FileLock::~FileLock() {
   close();
 }
 
-/// Whether it is held then.
+/// Returns whether the lock is held.
 bool FileLock::wait_for_it(const std::string& does) {
   constexpr auto pause = std::chrono::milliseconds(10);
   const double begin = steady_seconds();
@@ -138,7 +138,7 @@ void LockedFile::lock() {
 }
 
 void LockedFile::give_up(uint64_t end, int error) {
-  // What cannot be cut off is not counted by those who read the file.
+  // Readers of the file ignore bytes that cannot be truncated.
   [[maybe_unused]] const int done =
       end == 0 ? ::unlink(path_.c_str()) : ::ftruncate(number_, static_cast<off_t>(end));
   throw RunError(cannot_be_written(path_, error));

@@ -13,21 +13,21 @@ namespace {
 using Colour = std::array<uint8_t, 3>;
 
 constexpr uint32_t kFileHeaderBytes = 14;
-constexpr uint32_t kCoreHeader = 12;  // bytes of OS/2 1's
+constexpr uint32_t kCoreHeader = 12;  // length of OS/2 1's header
 
 enum Compression : uint32_t { kPlain = 0, kRle8 = 1, kRle4 = 2, kMasks = 3 };
 
 constexpr FormatErrors kBmp{"BMP"};
 
 struct Header {
-  uint32_t bytes = 0;   ///< of the header that tells the size
-  uint32_t pixels = 0;  ///< where they begin in the file
+  uint32_t bytes = 0;   ///< length of the second header
+  uint32_t pixels = 0;  ///< offset in the file
   int64_t width = 0, height = 0;
   bool top_down = false;
   uint32_t bits = 0;
   uint32_t compression = kPlain;
   uint32_t colours = 0;
-  std::array<uint32_t, 3> masks{};  ///< of red, green and blue; all 0 where there are none
+  std::array<uint32_t, 3> masks{};  ///< of red, green and blue; all 0 without masks
 
   bool run_length() const { return compression == kRle8 || compression == kRle4; }
   int64_t row_bytes() const { return (width * bits + 31) / 32 * 4; }
@@ -51,7 +51,7 @@ void read_info(ByteReader& reader, Header& header) {
   reader.take(3 * sizeof(uint32_t));  // bytes of the pixels, resolution
   header.colours = reader.number<uint32_t>();
   reader.number<uint32_t>();  // important colours
-  // In the shortest header's file the masks follow it.
+  // The masks follow the shortest header; longer ones contain them.
   if (header.compression != kMasks) return;
   for (uint32_t& mask : header.masks) mask = reader.number<uint32_t>();
 }
@@ -89,7 +89,7 @@ Header read_header(ByteReader& reader) {
   return header;
 }
 
-/// Colours that the file does not give are black.
+/// Colours that are missing in the file are black.
 std::vector<Colour> read_palette(std::span<const uint8_t> bytes, Header& header) {
   std::vector<Colour> palette(256);
   if (header.bits > 8) return palette;
@@ -97,7 +97,7 @@ std::vector<Colour> read_palette(std::span<const uint8_t> bytes, Header& header)
   const uint32_t each = header.bytes == kCoreHeader ? 3 : 4;
   const uint32_t most = 1U << header.bits;
   if (header.colours == 0) header.colours = most;
-  // Some writers forget the palette when they say where the pixels begin.
+  // Some writers forget the palette in the offset of the pixels.
   const uint64_t palette_bytes = uint64_t{each} * header.colours;
   if (header.pixels == begin && begin + palette_bytes <= bytes.size()) {
     header.pixels += static_cast<uint32_t>(palette_bytes);
@@ -110,7 +110,7 @@ std::vector<Colour> read_palette(std::span<const uint8_t> bytes, Header& header)
   return palette;
 }
 
-/// Where one channel lies in a pixel.
+/// The bits of one channel in a pixel.
 struct Channel {
   unsigned shift = 0;
   uint32_t most = 0;
@@ -156,7 +156,7 @@ void look_up_row(const uint8_t* row, const Header& header, const std::vector<Col
   }
 }
 
-/// Run-length codes to a byte a pixel, rows as they come in the file. What they leave out is
+/// Run-length codes to a byte a pixel, rows in the order of the file. Pixels without a code have
 /// colour 0.
 class RunLength {
  public:
@@ -192,13 +192,13 @@ class RunLength {
     return static_cast<uint8_t>(i % 2 == 0 ? byte >> 4 : byte & 15);
   }
 
-  /// Beyond the end of the row there is nothing.
+  /// Ignores pixels beyond the end of the row.
   void put(uint8_t value) {
     if (x_ < width_) pixels_[static_cast<size_t>(y_ * width_ + x_++)] = value;
   }
 
-  /// Pixels that stand for themselves, filled up to a multiple of two bytes. False at the image's
-  /// end, where the fill may be missing.
+  /// Copies literal pixels, which are padded to a multiple of two bytes. False at the image's end,
+  /// where the padding may be missing.
   bool copy(int count) {
     const int bytes = four_bits_ ? (count + 1) / 2 : count;
     const auto literal = codes_.take(static_cast<uint64_t>(bytes));
@@ -217,14 +217,14 @@ class RunLength {
   std::vector<uint8_t> pixels_;
 };
 
-/// Row y from the top of the rows as they lie in the file, each of `stride` bytes.
+/// Row y from the top; rows: in the order of the file, `stride` bytes each.
 const uint8_t* stored_row(const uint8_t* rows, const Header& header, int64_t stride, int64_t y) {
   return rows + (header.top_down ? y : header.height - 1 - y) * stride;
 }
 
 void read_runs(std::span<const uint8_t> codes, const Header& header,
                const std::vector<Colour>& palette, Image& out) {
-  constexpr size_t kMostPixels = 128;  // of a byte: 255 of two
+  constexpr size_t kMostPixels = 128;  // two bytes code at most 255 pixels
   if (static_cast<size_t>(header.height * header.width) / kMostPixels > codes.size()) {
     kBmp.refuse("the data end too early");
   }

@@ -34,7 +34,7 @@ std::string_view unreadable_format(std::string_view head) {
   return {};
 }
 
-/// A canvas may be larger than the frame on it: so many pixels cost no bytes.
+/// A canvas may be larger than its frame without more bytes, up to this many pixels.
 constexpr int64_t kBareCanvasPixels = int64_t{1} << 22;
 
 void decode_upright_jpeg(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {

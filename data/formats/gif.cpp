@@ -11,7 +11,7 @@
 namespace composer {
 namespace {
 
-/// The most pixels of a byte of LZW codes: 4096 of a code of 12 bits.
+/// The most pixels that a byte of LZW codes gives: 4096 for a code of 12 bits.
 constexpr int64_t kMostRepetition = 2731;
 
 constexpr FormatErrors kGif{"GIF"};

@@ -20,8 +20,7 @@ class Reader {
     return bytes_[at_++];
   }
 
-  /// The next number in decimal; spaces and comments before it are skipped, as is the one byte
-  /// behind it.
+  /// The next decimal number. Skips the spaces and comments before it and the byte behind it.
   int64_t number(int64_t most) {
     const uint8_t first = skip_to_text();
     int64_t value = 0;
@@ -72,7 +71,7 @@ struct Layout {
   int64_t sample_bytes() const { return highest > 255 ? 2 : 1; }
 };
 
-/// The fewest bytes that so many pixels can take.
+/// The fewest bytes that an image of this size can have.
 int64_t least_bytes(const Layout& layout, int64_t height, int64_t width) {
   if (layout.kind == 4) return height * ((width + 7) / 8);
   if (layout.kind == 1) return height * width;

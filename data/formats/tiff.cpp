@@ -16,8 +16,8 @@ namespace {
 
 constexpr FormatErrors kTiff{"TIFF"};
 
-/// A TIFF file in memory, opened by libtiff, whose complaints come here; nothing is printed.
-/// libtiff knows its address.
+/// A TIFF file in memory, opened by libtiff, which holds this object's address. libtiff's errors
+/// and warnings are collected here and not printed.
 class TiffInput {
  public:
   explicit TiffInput(std::span<const uint8_t> file) : bytes(file) {
@@ -52,7 +52,7 @@ class TiffInput {
     return text;
   }
 
-  // libtiff's functions. 1 = done: its own handlers do not print.
+  // Callbacks of libtiff. An error handler that returns 1 keeps libtiff from printing.
 
   static int take_error(TIFF*, void* handle, const char*, const char* format, va_list arguments) {
     auto& error = of(handle).error;
@@ -93,7 +93,8 @@ class TiffInput {
 
   static int map(thandle_t handle, void** base, toff_t* size) {
     const auto bytes = of(handle).bytes;
-    *base = const_cast<uint8_t*>(bytes.data());  // what is opened for reading is not written to
+    *base =
+        const_cast<uint8_t*>(bytes.data());  // libtiff does not write to a file opened for reading
     *size = bytes.size();
     return 1;
   }
@@ -103,7 +104,7 @@ class TiffInput {
   uint64_t position_ = 0;
 };
 
-/// The bytes that a block of pixels (a strip or tile) may have.
+/// The most bytes of a block of pixels (a strip or tile).
 constexpr uint64_t kMostBlockBytes = uint64_t{4} * static_cast<uint64_t>(kMaxPixels);
 
 uint16_t tag(TIFF* tiff, uint32_t name) {
@@ -112,7 +113,7 @@ uint16_t tag(TIFF* tiff, uint32_t name) {
   return value;
 }
 
-/// The most bytes of pixels that one byte of a file holds.
+/// The most bytes of pixels that one byte of a file can give.
 uint64_t most_repetition(uint16_t compression) {
   switch (compression) {
     case COMPRESSION_NONE:
@@ -129,15 +130,15 @@ uint64_t most_repetition(uint16_t compression) {
   }
 }
 
-/// How the pixels of the first image lie in the file.
+/// The layout of the first image's pixels in the file.
 struct Layout {
   uint32_t width = 0, height = 0;
   uint16_t bits = 1, samples = 1, photometric = PHOTOMETRIC_MINISWHITE, compression = 0;
-  bool planes = false;  ///< a block for each sample; else they lie together
+  bool planes = false;  ///< each sample has blocks of its own; else a pixel's samples lie together
   bool tiles = false;
   uint32_t block_width = 0, block_height = 0;
-  uint16_t colours = 1;        ///< samples that are no transparency
-  bool premultiplied = false;  ///< by the sample after the colours
+  uint16_t colours = 1;        ///< samples without transparency
+  bool premultiplied = false;  ///< the sample after the colours is premultiplied alpha
 
   bool by_libtiff() const {
     return photometric == PHOTOMETRIC_YCBCR && (compression != COMPRESSION_JPEG || planes);
@@ -219,7 +220,8 @@ Layout read_layout(TIFF* tiff) {
   return layout;
 }
 
-/// Samples of a row to 8 bits each. scaled: the largest becomes 255; else numbers stay as they are.
+/// Converts samples of a row to 8 bits. scaled: the largest value becomes 255; otherwise values
+/// stay.
 void unpack(const uint8_t* row, size_t count, uint16_t bits, bool scaled, uint8_t* out) {
   if (bits == 8) {
     std::memcpy(out, row, count);
@@ -239,7 +241,7 @@ void unpack(const uint8_t* row, size_t count, uint16_t bits, bool scaled, uint8_
   }
 }
 
-/// Throws unless the file can be long enough for so many bytes of pixels.
+/// Throws when the file is too short for so many bytes of pixels.
 void check_promise(uint64_t bytes, const Layout& layout, const TiffInput& input) {
   if (bytes / most_repetition(layout.compression) > input.bytes.size()) {
     kTiff.refuse("the data end too early");
@@ -262,12 +264,12 @@ class Decoder {
         bytes < row * layout_.block_height) {
       kTiff.refuse("strips or tiles of " + std::to_string(bytes) + " bytes");
     }
-    // A plane for each sample that counts.
+    // One plane for each sample that is used.
     planes_.resize(layout_.planes ? layout_.colours + (layout_.premultiplied ? 1U : 0U) : 1U);
     const uint64_t planes = layout_.planes ? layout_.colours : 1;
     const uint64_t image =
         uint64_t{layout_.width} * layout_.bits * together() / 8 * layout_.height * planes;
-    // Tiles are stored whole, however little of them the image shows.
+    // Tiles are stored whole, even when most of a tile lies outside of the image.
     const uint64_t blocks = layout_.tiles ? bytes * planes_.size() : 0;
     check_promise(std::max(image, blocks), layout_, input_);
     block_bytes_ = static_cast<size_t>(bytes), row_bytes_ = static_cast<size_t>(row);
@@ -284,7 +286,7 @@ class Decoder {
         for (uint32_t y = 0; y < height; ++y) {
           convert(gather(y, width), width, out.row(top + y) + size_t{3} * left);
         }
-        if (layout_.width - left <= layout_.block_width) break;  // before the sum overflows
+        if (layout_.width - left <= layout_.block_width) break;  // avoids an overflow of the sum
       }
       if (layout_.height - top <= layout_.block_height) break;
     }
@@ -319,7 +321,7 @@ class Decoder {
     }
   }
 
-  /// The samples of a row of the block, those of a pixel together.
+  /// The samples of a block's row, interleaved by pixel.
   const uint8_t* gather(uint32_t y, uint32_t width) {
     const bool scaled = layout_.photometric != PHOTOMETRIC_PALETTE;
     const size_t offset = y * row_bytes_;
@@ -365,7 +367,7 @@ class Decoder {
   std::array<std::array<uint8_t, 3>, 256> palette_{};
 };
 
-/// libtiff's own conversion, which reads subsampled colours.
+/// libtiff's own conversion to RGB, which supports subsampled colours.
 class RgbaReader {
  public:
   RgbaReader(TIFF* tiff, const TiffInput& input) : input_(input) {
@@ -412,7 +414,7 @@ void decode_tiff(std::span<const uint8_t> bytes, Image& out, std::string* warnin
   TIFF* const tiff = input.tiff;
   if (tiff == nullptr) kTiff.refuse(input.error);
   const Layout layout = read_layout(tiff);
-  input.error.clear(), input.warnings.clear();  // what was said of tags
+  input.error.clear(), input.warnings.clear();  // messages about tags
   if (layout.by_libtiff()) {
     RgbaReader(tiff, input).decode(layout, out);
   } else {

@@ -13,7 +13,7 @@
 namespace composer {
 namespace {
 
-/// Pixels of a byte, far above those of photographs and drawings.
+/// Pixels per byte, far above those of photographs and drawings.
 constexpr int64_t kUsualRepetition = 4096;
 
 constexpr FormatErrors kWebp{"WebP"};
@@ -31,7 +31,7 @@ struct Frame : WebPIterator {
   Frame& operator=(const Frame&) = delete;
 };
 
-/// 0: none.
+/// EXIF's orientation; 0 without one.
 int orientation_of(const WebPDemuxer* demuxer) {
   WebPChunkIterator found;
   if (WebPDemuxGetChunk(demuxer, "EXIF", 1, &found) == 0) return 0;
@@ -62,8 +62,8 @@ void decode_webp(std::span<const uint8_t> bytes, Image& out) {
   const int64_t usual = kUsualRepetition * static_cast<int64_t>(bytes.size());
   const bool framed = frame.width != width || frame.height != height;
   kWebp.check_canvas({frame.height, frame.width}, {height, width}, usual);
-  // One colour takes a few bytes, whatever its size: only the decoder tells it from damage. Memory
-  // of its own that it does not come to costs nothing.
+  // An image of one colour has a few bytes, whatever its size, and only the decoder can tell it
+  // from damage. The decoder allocates the pixels here: pages that it never writes cost nothing.
   if (int64_t{frame.width} * frame.height > usual) {
     uint8_t* const pixels =
         WebPDecodeRGB(frame.fragment.bytes, frame.fragment.size, nullptr, nullptr);
@@ -75,7 +75,7 @@ void decode_webp(std::span<const uint8_t> bytes, Image& out) {
   if (framed) std::memset(out.pixels.data(), 0, static_cast<size_t>(height * stride));
   uint8_t* first = out.row(frame.y_offset) + int64_t{frame.x_offset} * 3;
   const auto room = static_cast<size_t>((frame.height - 1) * stride + int64_t{frame.width} * 3);
-  // Checks that the frame is as large as its header says: otherwise it would not fit.
+  // The bitstream's size must equal the frame's, or the pixels would not fit.
   int actual_width = 0, actual_height = 0;
   const bool fits =
       WebPGetInfo(frame.fragment.bytes, frame.fragment.size, &actual_width, &actual_height) != 0 &&

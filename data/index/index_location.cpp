@@ -22,7 +22,7 @@ fs::path cache_file_of(const fs::path& source, const std::string& index_dir,
     real = fs::canonical(source, error);
     if (error) real = fs::absolute(source);
   } else if (real.filename().empty()) {
-    real = real.parent_path();  // of a folder
+    real = real.parent_path();  // a folder's name ends in a slash
   }
   char key[24];
   std::snprintf(key, sizeof key, "-%016llx",

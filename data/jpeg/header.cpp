@@ -33,7 +33,7 @@ struct Tiff {
   }
 };
 
-/// Whether an APP1 segment, or a block, begins as one of EXIF.
+/// Whether an APP1 segment or a block begins with EXIF's name.
 bool has_exif_name(Bytes segment) {
   static constexpr char kName[] = "Exif\0";  // and the literal's own 0: six bytes
   return segment.size() >= 6 && std::memcmp(segment.data(), kName, 6) == 0;

@@ -1,4 +1,4 @@
-// What the markers before the first scan of a JPEG stream say, read without libjpeg.
+// The markers before the first scan of a JPEG stream, read without libjpeg.
 #pragma once
 
 #include <cstdint>
@@ -48,12 +48,12 @@ struct JpegHeader {
   }
 };
 
-/// Costs about a microsecond. Throws RunError with the reason: no JPEG stream, damaged, without
-/// pixels, or more than kMaxPixels.
+/// Takes about a microsecond. Throws RunError with the reason: no JPEG stream, damaged, no pixels,
+/// or more than kMaxPixels.
 JpegHeader read_jpeg_header(std::span<const uint8_t> bytes);
 
-/// The orientation, 1..8, that a block of EXIF gives: a TIFF header and directory, with or without
-/// "Exif\0\0" before; 0: none, or a senseless one.
+/// The orientation, 1..8, in a block of EXIF: a TIFF header and directory, with or without a
+/// leading "Exif\0\0". 0 when it is missing or invalid.
 int exif_orientation(std::span<const uint8_t> block);
 
 }  // namespace composer

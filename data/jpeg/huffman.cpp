@@ -43,7 +43,7 @@ HuffmanEntry entry(uint8_t symbol, int length, bool ac) {
           size << 25};
 }
 
-/// Values that an entry has room for.
+/// Lengths of the values that fit an entry.
 constexpr uint32_t kMostFirstBits = 6, kMostSecondBits = 5;
 
 struct Standard {
@@ -85,13 +85,13 @@ bool HuffmanTable::make(std::span<const uint8_t> table, bool ac) {
   return next != 0;
 }
 
-/// The entries that begin with a code.
+/// Fills the entries that begin with a code.
 void HuffmanTable::put_code(uint32_t code, HuffmanEntry e, int lookahead) {
   const int rest = lookahead - static_cast<int>(e.code_bits());
   std::fill_n(fast.data() + (size_t{code} << rest), size_t{1} << rest, e);
 }
 
-/// The entries that begin with a code and one of its values.
+/// Fills the entries that begin with a code and one of its values.
 void HuffmanTable::put_values(uint32_t code, HuffmanEntry e) {
   const size_t rest = kLookahead - e.bits(), repeated = size_t{1} << rest;
   const int32_t values = 1 << e.value_bits();
@@ -103,10 +103,10 @@ void HuffmanTable::put_values(uint32_t code, HuffmanEntry e) {
   }
 }
 
-/// Where the lookahead holds another code and its value, entries tell of both.
+/// Adds a second code and its value to the entries whose bits hold both.
 void HuffmanTable::add_second_codes() {
   constexpr size_t kEntries = size_t{1} << kLookahead;
-  // By the bits of the first code, and what follows it.
+  // Indexed by the bits that the first code uses, and by the bits behind it.
   std::array<std::array<uint32_t, kEntries / 2>, kLookahead> second;
   for (size_t used = 1; used < kLookahead; ++used) {
     for (size_t rest = 0; rest < kEntries >> used; ++rest) {

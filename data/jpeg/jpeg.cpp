@@ -39,7 +39,7 @@ void be_silent(j_common_ptr) {}
 
 void no_source_work(j_decompress_ptr) {}
 
-// The file has ended: an end marker lets the decoder finish if it has all it needs.
+// At the end of the file an end marker lets the decoder finish if it has all codes.
 boolean end_of_file(j_decompress_ptr decoder) {
   static const JOCTET end_marker[] = {0xFF, JPEG_EOI};
   errors_of(reinterpret_cast<j_common_ptr>(decoder)).ended_early = true;
@@ -134,8 +134,8 @@ void set_output(Decoder& d, int scale, Dct dct) {
   d.codec.scale_denom = static_cast<unsigned>(scale);
 }
 
-/// jpeg_crop_scanline reckons the width of a component as if its DCT were scaled as the others'
-/// are, which harms those that are yet to be upsampled.
+/// jpeg_crop_scanline computes the width of a component as if all components had the same DCT
+/// scale, which damages components that are upsampled later.
 bool can_crop(const Decoder& d) {
   for (int i = 0; i < d.codec.num_components; ++i) {
     const jpeg_component_info& component = d.codec.comp_info[i];
@@ -150,7 +150,7 @@ bool can_crop(const Decoder& d) {
 }
 
 /// Reads the rows of the region, at least the columns of `around`, and all codes below them.
-/// Gives the first column.
+/// Returns the first column.
 int64_t read_region(Decoder& d, const JpegRegion& region, Image& out) {
   JDIMENSION left = 0, width = d.codec.output_width;
   if (region.around.width < region.whole.width && can_crop(d)) {
@@ -167,8 +167,8 @@ int64_t read_region(Decoder& d, const JpegRegion& region, Image& out) {
   } else {
     read_rgb(d, out, height);
   }
-  // Several scans have been read to the end before the first row. Of a single one
-  // jpeg_skip_scanlines would not decode the rest.
+  // Several scans were read to the end before the first row. The rest of a single scan is decoded
+  // here, which jpeg_skip_scanlines would not do.
   JSAMPROW row = d.spare_row.data();
   while (!jpeg_has_multiple_scans(&d.codec) && d.codec.output_scanline < d.codec.output_height) {
     jpeg_read_scanlines(&d.codec, &row, 1);
@@ -200,8 +200,8 @@ ImagePart decode_with(Decoder& d, const JpegRequest* request, Image& out) {
   const JpegRegion region(size, wanted);
   set_output(d, wanted.scale, wanted.dct);
   jpeg_start_decompress(&d.codec);
-  // Several scans have been read now, and some are missing. A single one's last pixel may be there
-  // though the end marker is not.
+  // All of several scans were read here, so some are missing. A single scan may have its last pixel
+  // without an end marker.
   if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec)) {
     fail_with(d, "premature end of file");
   }
@@ -210,8 +210,8 @@ ImagePart decode_with(Decoder& d, const JpegRequest* request, Image& out) {
   return {out.view().crop(0, box.left - left, box.height, box.width), box, region.whole};
 }
 
-// The head of libjpeg's private jpeg_entropy_decoder, unchanged from version 6b to libjpeg-turbo 3.
-// jpeg_index_works() proves it.
+// The first members of libjpeg's private jpeg_entropy_decoder, unchanged from version 6b to
+// libjpeg-turbo 3. jpeg_index_works() tests this.
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 && \
     LIBJPEG_TURBO_VERSION_NUMBER < 4000000 && JPEG_LIB_VERSION < 90
 constexpr bool kFeedPossible = true;
@@ -230,8 +230,8 @@ struct Feeder {
   int16_t* blocks = nullptr;
 };
 
-/// Lets libjpeg's list of blocks point at ours. It zeroes the blocks of an MCU before it asks for
-/// the next.
+/// Points libjpeg's list of blocks at our blocks. libjpeg zeroes an MCU's blocks before it asks for
+/// the next MCU.
 boolean feed_mcu(j_decompress_ptr codec, JBLOCKROW* mcu) {
   auto& feeder = *static_cast<Feeder*>(codec->client_data);
   if (feeder.left_in_row == 0) {

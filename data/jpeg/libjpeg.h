@@ -11,8 +11,8 @@
 
 namespace composer {
 
-/// libjpeg's error manager: an error is a jump, the first warning is kept. The common part must
-/// stand first.
+/// libjpeg's error manager: an error jumps to `jump`; the first warning is kept. libjpeg's part
+/// must be the first member.
 struct LibjpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf jump;
@@ -22,7 +22,7 @@ struct LibjpegErrors {
   bool ended_early = false;
 };
 
-/// What a codec's `err` must be.
+/// Returns the value for a codec's `err`.
 jpeg_error_mgr* install(LibjpegErrors& errors);
 
 }  // namespace composer

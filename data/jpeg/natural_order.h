@@ -7,8 +7,8 @@
 
 namespace composer {
 
-/// Where in a block the coefficients lie, by the place in the stream behind them; for places that
-/// do not exist the last one.
+/// at[i + 1] is the position in a block of the stream's coefficient i; 63 for positions beyond the
+/// block.
 struct NaturalOrder {
   std::array<uint8_t, 256> at{};
 

@@ -11,7 +11,7 @@ namespace composer {
 namespace {
 
 constexpr size_t kLuma = 0;
-/// More than an MCU takes.
+/// An upper limit of an MCU's bytes.
 constexpr size_t kMcuRoom = 8192;
 
 /// The codes of a DHT segment's table, by symbol.
@@ -23,7 +23,7 @@ void read_codes(std::span<const uint8_t> table, JpegCodes& codes) {
       codes[table[next++]] = {static_cast<uint16_t>(code++), static_cast<int16_t>(length)};
 }
 
-/// Where height and width stand in the header that libjpeg wrote.
+/// Offset of height and width in a header by libjpeg.
 size_t find_size(std::span<const uint8_t> header) {
   for (size_t at = 2; const uint8_t marker = next_marker(header, at);) {
     if (marker == kSof0) return at + 3;
@@ -70,7 +70,7 @@ bool JpegRequantizer::start(std::span<const uint8_t> bytes, int quality) {
   return true;
 }
 
-/// The one that libjpeg writes.
+/// Makes the header that libjpeg writes.
 void JpegRequantizer::make_header(int quality) {
   if (quality == quality_) return;
   Image gray;
@@ -113,7 +113,7 @@ void JpegRequantizer::add_full_rows() {
   }
 }
 
-/// below: null behind the last row of the image.
+/// below: null after the last row of the image.
 void JpegRequantizer::add_full_row(const int16_t* above, const int16_t* below) {
   begin_row();
   const auto across = static_cast<size_t>(scan_.mcus_across);
@@ -130,7 +130,7 @@ void JpegRequantizer::add_full_row(const int16_t* above, const int16_t* below) {
       for (size_t i = 0; i < 4; ++i) {
         if (mcus[i] != nullptr) {
           blocks[i] = mcus[i] + 64 * component;
-        } else {  // as bright as the one beside or above it
+        } else {  // as bright as the block beside or above it
           outer_[i].fill(0);
           outer_[i][0] = blocks[i == 1 || (i == 3 && below != nullptr) ? i - 1 : i - 2][0];
           blocks[i] = outer_[i].data();
@@ -173,7 +173,7 @@ void JpegRequantizer::encode(size_t component, const int16_t* block, uint64_t pr
   written_ = static_cast<size_t>(bits_.to - out_.data());
 }
 
-/// What there is of them.
+/// Writes the whole bytes among bits_.
 void JpegRequantizer::put_whole_bytes() {
   for (; bits_.count >= 8; bits_.count -= 8) {
     const auto byte = static_cast<uint8_t>(bits_.bits >> (bits_.count - 8));

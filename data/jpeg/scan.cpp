@@ -9,7 +9,7 @@
 namespace composer {
 namespace {
 
-/// libjpeg looks at no more of an APP0 or APP14 segment.
+/// libjpeg reads no more bytes of an APP0 or APP14 segment.
 constexpr size_t kLookedAt = 14;
 
 }  // namespace
@@ -27,7 +27,7 @@ bool JpegScan::parse(std::span<const uint8_t> bytes) {
   chroma_step = 0;
   header.assign({0xFF, kSoi});
   for (size_t at = 2;;) {
-    // Junk between segments is libjpeg's to complain about.
+    // libjpeg warns of junk between segments.
     if (bytes.size() - at < 4 || bytes[at] != 0xFF) return false;
     const uint8_t marker = bytes[at + 1];
     if (marker == 0xFF) {
@@ -109,7 +109,7 @@ bool JpegScan::take_frame(std::span<const uint8_t> segment) {
   return true;
 }
 
-/// Tables of 8 bits; others are libjpeg's.
+/// Takes tables of 8 bits; libjpeg decodes images with others.
 void JpegScan::take_quantization(std::span<const uint8_t> segment) {
   constexpr size_t kTable = 1 + 64;
   plain_ = plain_ && segment.size() % kTable == 0;

@@ -11,7 +11,7 @@
 namespace composer {
 namespace {
 
-/// The next marker but restart markers and others that stand within a scan; 0 when there is none.
+/// The next marker, without restart markers and others inside a scan; 0 at the end.
 uint8_t next_segment(std::span<const uint8_t> bytes, size_t& at) {
   uint8_t code = 0;
   do {
@@ -20,7 +20,7 @@ uint8_t next_segment(std::span<const uint8_t> bytes, size_t& at) {
   return code;
 }
 
-/// What an EXIF orientation asks for: first mirror rows and columns, then swap them.
+/// The steps of an EXIF orientation: first mirror rows and columns, then swap them.
 struct Turn {
   bool mirror_rows = false;     ///< the top becomes the bottom
   bool mirror_columns = false;  ///< left becomes right
@@ -53,8 +53,8 @@ bool can_be_turned(const jpeg_decompress_struct& in, const Turn& turn) {
          (!turn.mirror_rows || in.image_height % mcu_height == 0);
 }
 
-/// Every scan of a progressive stream has come: of one that lacks some, libjpeg smooths the blocks
-/// when it decodes.
+/// Whether every scan of a progressive stream is there: libjpeg smooths the blocks of a stream that
+/// lacks scans.
 bool is_complete(const jpeg_decompress_struct& in) {
   if (in.coef_bits == nullptr) return true;
   for (int c = 0; c < in.num_components; ++c) {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/simd.h"
-#include "data/jpeg/bmi2_simd.h"
+#include "data/jpeg/bits_simd.h"
 #include "data/jpeg/natural_order.h"
 
 // The walk is compiled twice: BMI2's shifts shorten the chain from code to code.
@@ -15,12 +15,12 @@
 
 namespace composer {
 
-/// What of a walker changes from code to code, in registers.
+/// The state of a walker that changes with each code, in registers.
 struct Walk {
   uint64_t bits;
   int64_t count;
   const uint8_t* next;
-  const uint8_t* end;  ///< of what may be read
+  const uint8_t* end;  ///< the end of readable codes
   bool bad = false;
 
   COMPOSER_INLINE explicit Walk(const JpegWalker& w)
@@ -32,7 +32,7 @@ struct Walk {
 
   static COMPOSER_INLINE DcPredictors& predictors(JpegWalker& w) { return w.predictors_; }
 
-  /// At least 56 bits count then.
+  /// Makes at least 56 bits valid.
   COMPOSER_INLINE void refill() {
     uint64_t more;
     std::memcpy(&more, next, 8);
@@ -79,7 +79,8 @@ struct Walk {
     return false;
   }
 
-  /// One load of the table: one code or two, 26 bits at most. False at the end of the block.
+  /// Takes one or two codes, at most 26 bits, with one load of the table. False at the end of the
+  /// block.
   template <bool keep>
   COMPOSER_INLINE bool step(const HuffmanTable& table, uint64_t& place, int16_t* block) {
     const HuffmanEntry entry = table.fast[bits >> (64 - HuffmanTable::kLookahead)];

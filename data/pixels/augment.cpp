@@ -52,11 +52,11 @@ void to_gray_pixels(uint8_t* rgb, int64_t pixels) {
   }
 }
 
-constexpr int64_t kBlock = 256;  // pixels whose luma is kept at a time
+constexpr int64_t kBlock = 256;  // pixels whose luma is computed at a time
 
 ImageSize size_of(const MutableImage& image) { return {image.height, image.width}; }
 
-/// change(image, random) in `p` of all places.
+/// Calls change(image, random) with probability `p`.
 template <class Change>
 SampleTransform sometimes(const char* purpose, double p, Change change) {
   return [=](const MutableImage& image, const SampleKey& place) {
@@ -65,7 +65,7 @@ SampleTransform sometimes(const char* purpose, double p, Change change) {
   };
 }
 
-/// adjust(image, factor) in `p` of all places.
+/// Calls adjust(image, factor) with probability `p`.
 SampleTransform adjusted(const char* purpose, double p, double magnitude,
                          void (*adjust)(const MutableImage&, double)) {
   return sometimes(purpose, p, [=](const MutableImage& image, Random& random) {

@@ -11,7 +11,7 @@
 
 namespace composer {
 
-/// Pixels that somebody else owns. `stride` is the number of bytes from a row to the next.
+/// A view of pixels. `stride` is the number of bytes from one row to the next.
 struct ImageView {
   const uint8_t* pixels = nullptr;
   int64_t height = 0;
@@ -26,13 +26,13 @@ struct ImageView {
   }
 };
 
-/// Whether memory is so far above what is wanted of it that it is not worth keeping.
+/// Whether memory is so much larger than wanted that it should not be kept.
 inline bool far_above(size_t bytes, size_t wanted) {
   constexpr size_t usual = size_t{64} << 20;
   return bytes > usual && bytes / 8 > wanted;
 }
 
-/// Makes room for so many bytes, whatever they are. Memory is kept, unless it is far_above.
+/// Makes room for so many bytes of any value. Memory is kept, unless it is far_above.
 inline void fit(std::vector<uint8_t>& memory, size_t bytes) {
   if (far_above(memory.capacity(), bytes)) memory = std::vector<uint8_t>();  // {} would keep it
   if (memory.size() < bytes) memory.resize(bytes);

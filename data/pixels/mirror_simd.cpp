@@ -22,7 +22,7 @@ HWY_INLINE void mirror_pixels(const uint8_t* in, int64_t width, uint8_t* out) {
 }
 
 #if COMPOSER_HAS_VECTORS
-/// Where byte i of `bytes` mirrored ones comes from.
+/// The source of byte i of `bytes` mirrored bytes.
 template <int channels>
 constexpr std::array<uint8_t, 64> mirror_order(int bytes) {
   std::array<uint8_t, 64> order{};
@@ -59,8 +59,8 @@ void mirror(MirroredRows r) {
 
 #elif COMPOSER_HAS_VECTORS
 
-/// Each vector is stored whole: what it has beyond its block is overwritten by the next one. The
-/// row's last block overlaps the one before it and is stored as two halves of a vector.
+/// Each vector is stored whole: the next vector overwrites its bytes beyond the block. The row's
+/// last block overlaps the one before it and is stored as two halves of a vector.
 template <int channels>
 void mirror(MirroredRows r) {
   constexpr int64_t pixels = 16 / channels, block = pixels * channels;
@@ -68,7 +68,7 @@ void mirror(MirroredRows r) {
   const hn::FixedTag<uint8_t, 16> d;
   const hn::FixedTag<uint8_t, 8> half;
   const auto last_order = hn::Load(d, kOrder.data());
-  // A block is loaded from as many bytes earlier as it is short of a vector.
+  // A block is shorter than a vector and lies in the vector's last bytes.
   const auto order = hn::Add(last_order, hn::Set(d, uint8_t{16 - block}));
   const auto halves_order =
       hn::Combine(d, hn::LoadU(half, kOrder.data() + block - 8), hn::LowerHalf(half, last_order));

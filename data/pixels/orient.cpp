@@ -7,8 +7,8 @@
 namespace composer {
 namespace {
 
-/// Where the upright image's first pixel is stored, and the bytes from it to the one below it and
-/// to the one right of it.
+/// The stored position of the upright image's first pixel, and the byte offsets to the pixels below
+/// it and right of it.
 struct Walk {
   const uint8_t* first;
   int64_t down;
@@ -26,7 +26,8 @@ Walk walk(const ImageView& stored, int orientation) {
 
 template <int kChannels>
 void copy_pixels(const Walk& from, Image& out) {
-  // In squares, so that what a turned image reads stays in the cache until its neighbours are read.
+  // Copies in squares, so that a turned image's source pixels stay in the cache until their
+  // neighbours are read.
   constexpr int64_t kSquare = 32;
   for (int64_t top = 0; top < out.height; top += kSquare) {
     const int64_t bottom = std::min(top + kSquare, out.height);

@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "data/pixels/copy.h"
-#include "data/pixels/resize_area.h"
-#include "data/pixels/resize_triangle.h"
+#include "data/pixels/resize_passes.h"
 
 namespace composer {
 namespace {
@@ -41,7 +40,7 @@ Way way_of(ResizeFilter filter, const Area& area, ImageSize size) {
   return height == size.height && width == size.width ? Way::copy : Way::whole_factors;
 }
 
-/// Rows that may be read past their end: the last ones are copied to where there is room.
+/// Rows that may be read past their end: the last rows are copied to a larger buffer.
 class SafeRows {
  public:
   SafeRows(const ImageView& image, int64_t bytes_read, std::vector<uint8_t>& room)
@@ -68,7 +67,7 @@ class SafeRows {
   std::vector<uint8_t>& room_;
 };
 
-/// Rows first, then columns. Only the rows that an output row needs are kept in between.
+/// Resizes along the rows first, then across them. Keeps only the rows that an output row needs.
 template <class Value>
 struct RowRing {
   AlignedVector<Value> values;

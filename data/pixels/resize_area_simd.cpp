@@ -1,4 +1,4 @@
-#include "data/pixels/resize_area_simd.h"
+#include "data/pixels/resize_simd.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/pixels/resize_area_simd.cpp"

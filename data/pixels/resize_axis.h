@@ -1,5 +1,5 @@
-// Which input positions weigh in at each output position of a resize, and how much: one axis at a
-// time, for each of the three kinds of arithmetic.
+// The input positions and weights of each output position of a resize, for one axis and each of
+// three kinds of arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ enum class AxisKind {
 inline constexpr int kTriangleBits = 22;
 inline constexpr int kLinearBits = 11;
 
-/// What an axis is made from, in pixels.
+/// The parameters of an axis, in pixels.
 struct AxisRequest {
   AxisKind kind = AxisKind::triangle;
   int64_t input = 0;  ///< length of the image
-  double begin = 0;   ///< the part of it; whole numbers but for triangle
+  double begin = 0;   ///< start of the part; whole numbers except for triangle
   double extent = 0;
   int64_t output = 0;        ///< length of the result
-  int64_t window_begin = 0;  ///< the part of the result that is wanted
+  int64_t window_begin = 0;  ///< start of the wanted part of the result
   int64_t window = 0;
   bool operator==(const AxisRequest&) const = default;
 };
@@ -33,7 +33,7 @@ struct AxisRequest {
 struct ResizeAxis {
   AxisRequest request;
   int64_t outputs = 0;
-  int64_t begin = 0, length = 0;  ///< the input positions that weigh in anywhere
+  int64_t begin = 0, length = 0;  ///< the input positions with a weight
   int64_t taps = 0;
   bool identity = false;  ///< every output position is the input position first[x]
   std::vector<int32_t> first;

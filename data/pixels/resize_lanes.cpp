@@ -31,7 +31,7 @@ uint32_t to_index(uint32_t base, uint32_t multiplier, uint32_t pattern, int64_t 
 
 COMPOSER_CLONES
 void add_quad_digit(const int32_t* weights, int level, int tap, int64_t n, uint32_t* out) {
-  // Balanced digits: what a lower one takes too much, the next gives back.
+  // Balanced digits: a lower digit that rounds up is compensated by the next one.
   const int32_t carry = level == 0 ? 0 : level == 1 ? 0x80 : 0x8080;
   const int shift = 8 * level, to = 8 * tap;
   for (int64_t i = 0; i < n; ++i) {
