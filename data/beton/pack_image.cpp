@@ -62,11 +62,10 @@ std::optional<PackedImage> take_over(const StoredImage& image, const PackOptions
   if (add_end) packed.bytes.insert(packed.bytes.end(), {0xFF, kEoi});
   const auto index = image.index.index();
   const bool known = !index.empty() && jpeg_index_fits(packed.bytes, index);
-  if (known && packed.bytes.size() == image.bytes.size()) {
+  if (known && packed.bytes.size() == image.bytes.size())
     packed.index.assign(index.begin(), index.end());
-  } else if (options.index || !is_in_order(stream)) {
+  else if (options.index || !is_in_order(stream))
     packed.index = checked_index(packed.bytes, stream, scratch);
-  }
   return packed;
 }
 
@@ -114,10 +113,8 @@ bool ImagePacker::wants_jpeg(const StoredImage& image, ImageSize size, int64_t r
 ImageView ImagePacker::decode(const StoredImage& image, ImageSize size, ReadScratch& scratch) {
   int scale = 1;
   while (image.jpeg && image.orientation == 1 && scale < 8 &&
-         image.size.height >= 4 * scale * size.height &&
-         image.size.width >= 4 * scale * size.width) {
+         image.size.height >= 4 * scale * size.height && image.size.width >= 4 * scale * size.width)
     scale *= 2;
-  }
   const ImagePart part = read_part(image, whole(image.size, scale), image.channels, scratch);
   ImageView pixels = part.pixels;
   if (part.whole != size) {
@@ -165,9 +162,8 @@ PackedImage ImagePacker::pack(StoredImage image, int64_t row, ReadScratch& scrat
   } else {
     const size_t row_bytes = static_cast<size_t>(pixels.width) * 3;
     packed.bytes.reserve(row_bytes * static_cast<size_t>(pixels.height));
-    for (int64_t y = 0; y < pixels.height; ++y) {
+    for (int64_t y = 0; y < pixels.height; ++y)
       packed.bytes.insert(packed.bytes.end(), pixels.row(y), pixels.row(y) + row_bytes);
-    }
   }
   return packed;
 }

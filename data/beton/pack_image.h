@@ -49,8 +49,7 @@ struct PackedImage {
   bool resized = false;
   ImageSize size;
   std::vector<uint8_t> bytes{};
-  std::vector<uint8_t>
-      index{};  ///< of a JPEG stream (make_jpeg_index); empty when it has none or none was wanted
+  std::vector<uint8_t> index{};  ///< crop index of a JPEG stream (make_jpeg_index); else empty
 
   bool is_jpeg() const { return packing != Packing::raw; }
 };

@@ -361,9 +361,8 @@ std::string copy_to_folder(const std::string& path, const std::string& folder, b
   const uint64_t bytes = fs::file_size(path);
   const auto time = fs::last_write_time(path);
   if (fs::is_regular_file(to, error) && fs::file_size(to) == bytes &&
-      fs::last_write_time(to) == time) {
+      fs::last_write_time(to) == time)
     return to.string();
-  }
   remove_partial_files(folder);
   try {
     AtomicFile out(to);

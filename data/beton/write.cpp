@@ -167,11 +167,10 @@ class Rows {
     if (options_.on_bad_sample == OnBadSample::error) throw RunError(name + ": " + reason);
     report_.bad.emplace_back(name, reason);
     if (options_.on_bad_sample == OnBadSample::skip) return;
-    if (writer_.rows() == 0) {
+    if (writer_.rows() == 0)
       ++missing_;
-    } else {
+    else
       again();
-    }
   }
 
  private:
@@ -230,14 +229,12 @@ WriteReport write_beton(const Source& source, const std::filesystem::path& path,
       Packed packed = packers.take();
       if (packed.error) std::rethrow_exception(packed.error);
       const int64_t sample = packers.sample(position);
-      if (packed.bad.empty()) {
+      if (packed.bad.empty())
         packed.bad = writer.refusal(packed.image.size, packed.image.bytes.size());
-      }
-      if (packed.bad.empty()) {
+      if (packed.bad.empty())
         rows.good(packed);
-      } else {
+      else
         rows.bad(source.name(sample), packed.bad);
-      }
       if (options.progress) options.progress(position + 1, samples);
     }
   }

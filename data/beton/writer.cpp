@@ -83,9 +83,8 @@ uint64_t BetonWriter::data_begin() const {
 }
 
 std::string BetonWriter::refusal(ImageSize size, uint64_t bytes) const {
-  if (size.height < 1 || size.width < 1 || size.height > 65535 || size.width > 65535) {
+  if (size.height < 1 || size.width < 1 || size.height > 65535 || size.width > 65535)
     return "an image of " + size_text(size) + " pixels; a .beton file holds 65535 a side";
-  }
   if (bytes <= (page_grows_ ? kLargestPage : page_size_)) return {};
   return "an image of " + std::to_string(bytes) + " bytes does not fit a page of " +
          std::to_string(page_size_) + (page_grows_ ? "" : "; a larger --page_size does");

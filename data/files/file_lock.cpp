@@ -116,9 +116,8 @@ void LockedFile::put(uint64_t end, std::span<const uint8_t> bytes) {
 }
 
 void LockedFile::cut(uint64_t end) {
-  if (::ftruncate(number_, static_cast<off_t>(end)) != 0) {
+  if (::ftruncate(number_, static_cast<off_t>(end)) != 0)
     throw RunError(cannot_be_written(path_, errno));
-  }
 }
 
 void LockedFile::lock() {

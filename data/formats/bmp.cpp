@@ -99,9 +99,8 @@ std::vector<Colour> read_palette(std::span<const uint8_t> bytes, Header& header)
   if (header.colours == 0) header.colours = most;
   // Some writers forget the palette in the offset of the pixels.
   const uint64_t palette_bytes = uint64_t{each} * header.colours;
-  if (header.pixels == begin && begin + palette_bytes <= bytes.size()) {
+  if (header.pixels == begin && begin + palette_bytes <= bytes.size())
     header.pixels += static_cast<uint32_t>(palette_bytes);
-  }
   ByteReader reader(bytes, begin);
   for (uint32_t i = 0; i < std::min(header.colours, most); ++i) {
     const auto entry = reader.take(each);
@@ -225,16 +224,14 @@ const uint8_t* stored_row(const uint8_t* rows, const Header& header, int64_t str
 void read_runs(std::span<const uint8_t> codes, const Header& header,
                const std::vector<Colour>& palette, Image& out) {
   constexpr size_t kMostPixels = 128;  // two bytes code at most 255 pixels
-  if (static_cast<size_t>(header.height * header.width) / kMostPixels > codes.size()) {
+  if (static_cast<size_t>(header.height * header.width) / kMostPixels > codes.size())
     kBmp.refuse("the data end too early");
-  }
   const auto indices = RunLength(codes, header).decode();
   Header bytes = header;
   bytes.bits = 8;
   out.resize(header.height, header.width, 3);
-  for (int64_t y = 0; y < header.height; ++y) {
+  for (int64_t y = 0; y < header.height; ++y)
     look_up_row(stored_row(indices.data(), header, header.width, y), bytes, palette, out.row(y));
-  }
 }
 
 void read_rows(std::span<const uint8_t> rows, const Header& header,
@@ -246,11 +243,10 @@ void read_rows(std::span<const uint8_t> rows, const Header& header,
   out.resize(header.height, header.width, 3);
   for (int64_t y = 0; y < header.height; ++y) {
     const uint8_t* row = stored_row(rows.data(), header, stride, y);
-    if (header.bits <= 8) {
+    if (header.bits <= 8)
       look_up_row(row, header, palette, out.row(y));
-    } else {
+    else
       convert_row(row, header, channels, out.row(y));
-    }
   }
 }
 
@@ -263,11 +259,10 @@ void decode_bmp(std::span<const uint8_t> bytes, Image& out) {
     const auto palette = read_palette(bytes, header);
     if (header.pixels > bytes.size()) kBmp.refuse("the data end too early");
     const auto pixels = bytes.subspan(header.pixels);
-    if (header.run_length()) {
+    if (header.run_length())
       read_runs(pixels, header, palette, out);
-    } else {
+    else
       read_rows(pixels, header, palette, out);
-    }
   } catch (const FormatError&) {
     kBmp.refuse("the data end too early");
   }

@@ -52,9 +52,8 @@ void decode_image(std::span<const uint8_t> bytes, Image& out, std::string* warni
   if (head.starts_with("\xFF\xD8")) return decode_upright_jpeg(bytes, out, warnings);
   if (head.starts_with("\x89PNG\r\n\x1A\n")) return decode_png(bytes, out, warnings);
   if (head.starts_with("GIF87a") || head.starts_with("GIF89a")) return decode_gif(bytes, out);
-  if (head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP") {
+  if (head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP")
     return decode_webp(bytes, out);
-  }
   if (is_pnm(head)) return decode_pnm(bytes, out);
   if (is_tiff(head)) return decode_tiff(bytes, out, warnings);
   if (head.starts_with("BM")) return decode_bmp(bytes, out);

@@ -77,9 +77,8 @@ class Decoder {
     GifByteType* block = nullptr;  // its length, then the bytes
     check(DGifGetExtension(gif_, &code, &block));
     while (block != nullptr) {
-      if (code == GRAPHICS_EXT_FUNC_CODE && block[0] >= 4) {
+      if (code == GRAPHICS_EXT_FUNC_CODE && block[0] >= 4)
         transparent_ = (block[1] & 1) != 0 ? block[4] : -1;
-      }
       check(DGifGetExtensionNext(gif_, &block));
     }
   }
@@ -101,9 +100,8 @@ class Decoder {
     if (frame.Height == out.height && frame.Width == out.width) return;
     const auto& colour = colours_[static_cast<size_t>(std::max(transparent_, 0))];
     uint8_t* pixel = out.pixels.data();
-    for (int64_t i = 0; i < out.height * out.width; ++i, pixel += 3) {
+    for (int64_t i = 0; i < out.height * out.width; ++i, pixel += 3)
       std::copy(colour.begin(), colour.end(), pixel);
-    }
   }
 
   void read_row(int64_t y, Image& out) {
@@ -123,9 +121,8 @@ class Decoder {
     static constexpr Pass kInterlaced[] = {{0, 8}, {4, 8}, {2, 4}, {1, 2}}, kPlain[] = {{0, 1}};
     const auto passes =
         gif_->Image.Interlace ? std::span<const Pass>(kInterlaced) : std::span<const Pass>(kPlain);
-    for (const Pass& pass : passes) {
+    for (const Pass& pass : passes)
       for (int64_t y = pass.first; y < gif_->Image.Height; y += pass.step) read_row(y, out);
-    }
   }
 
   std::span<const uint8_t> rest_;

@@ -61,18 +61,16 @@ void decode_with(Decoder& d, Image& out) {
   const auto height = static_cast<int64_t>(png_get_image_height(d.png, d.info));
   const auto width = static_cast<int64_t>(png_get_image_width(d.png, d.info));
   if (height * width > kMaxPixels) png_error(d.png, "the image has too many pixels");
-  if (png_get_rowbytes(d.png, d.info) * static_cast<size_t>(height) > bytes * kMostRepetition) {
+  if (png_get_rowbytes(d.png, d.info) * static_cast<size_t>(height) > bytes * kMostRepetition)
     png_error(d.png, "the data end too early");
-  }
   png_set_expand(d.png);
   png_set_strip_16(d.png);
   png_set_gray_to_rgb(d.png);
   png_set_strip_alpha(d.png);
   png_set_interlace_handling(d.png);
   png_read_update_info(d.png, d.info);
-  if (png_get_rowbytes(d.png, d.info) != static_cast<size_t>(width) * 3) {
+  if (png_get_rowbytes(d.png, d.info) != static_cast<size_t>(width) * 3)
     png_error(d.png, "unsupported pixel layout");
-  }
   out.resize(height, width, 3);
   d.rows.resize(static_cast<size_t>(height));
   for (int64_t y = 0; y < height; ++y) d.rows[static_cast<size_t>(y)] = out.row(y);
@@ -86,11 +84,10 @@ void decode_stored(std::span<const uint8_t> bytes, Image& out, std::string* warn
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, fail, take_warning);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
   if (decoder.info == nullptr) throw RunError("libpng does not start");
-  if (setjmp(png_jmpbuf(decoder.png)) == 0) {
+  if (setjmp(png_jmpbuf(decoder.png)) == 0)
     decode_with(decoder, out);
-  } else {
+  else
     throw RunError("broken PNG: " + std::string(decoder.message));
-  }
   if (warnings != nullptr && decoder.warning[0] != '\0') *warnings += decoder.warning;
 }
 

@@ -48,11 +48,10 @@ class Reader {
   uint8_t skip_to_text() {
     uint8_t c = byte();
     while (is_space(c) || c == '#') {
-      if (c == '#') {
+      if (c == '#')
         while (c != '\n' && c != '\r') c = byte();
-      } else {
+      else
         c = byte();
-      }
     }
     return c;
   }
@@ -110,9 +109,8 @@ void read_sample_row(Reader& reader, const Layout& layout, const std::vector<uin
 }  // namespace
 
 void decode_pnm(std::span<const uint8_t> bytes, Image& out) {
-  if (bytes.size() < 3 || bytes[0] != 'P' || bytes[1] < '1' || bytes[1] > '6') {
+  if (bytes.size() < 3 || bytes[0] != 'P' || bytes[1] < '1' || bytes[1] > '6')
     kPnm.refuse("it does not start with P1 to P6");
-  }
   Reader reader(bytes);
   Layout layout{bytes[1] - '0'};
   constexpr int64_t kMostSide = 1 << 24;
@@ -120,22 +118,19 @@ void decode_pnm(std::span<const uint8_t> bytes, Image& out) {
   kPnm.check_size(height, width);
   if (!layout.bitmap()) layout.highest = reader.number(65535);
   if (layout.highest == 0) kPnm.refuse("its largest sample is 0");
-  if (least_bytes(layout, height, width) > static_cast<int64_t>(reader.left())) {
+  if (least_bytes(layout, height, width) > static_cast<int64_t>(reader.left()))
     kPnm.refuse("the data end too early");
-  }
   std::vector<uint8_t> scaled(static_cast<size_t>(layout.highest) + 1);
   for (size_t i = 0; i < scaled.size(); ++i) {
     const double part = static_cast<double>(i) / static_cast<double>(layout.highest);
     scaled[i] = static_cast<uint8_t>(std::nearbyint(part * 255));
   }
   out.resize(height, width, 3);
-  for (int64_t y = 0; y < height; ++y) {
-    if (layout.bitmap()) {
+  for (int64_t y = 0; y < height; ++y)
+    if (layout.bitmap())
       read_bit_row(reader, layout.text(), width, out.row(y));
-    } else {
+    else
       read_sample_row(reader, layout, scaled, width, out.row(y));
-    }
-  }
 }
 
 }  // namespace composer

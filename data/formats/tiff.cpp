@@ -148,9 +148,8 @@ struct Layout {
 void check_kind(TIFF* tiff, Layout& layout) {
   if (layout.compression == COMPRESSION_OJPEG)
     kTiff.unsupported("JPEG compression of the old style");
-  if (TIFFIsCODECConfigured(layout.compression) == 0) {
+  if (TIFFIsCODECConfigured(layout.compression) == 0)
     kTiff.unsupported("compression " + std::to_string(layout.compression));
-  }
   const uint16_t format = tag(tiff, TIFFTAG_SAMPLEFORMAT);
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) {
     kTiff.unsupported(format == SAMPLEFORMAT_IEEEFP ? "samples of floating point"
@@ -180,9 +179,8 @@ void check_kind(TIFF* tiff, Layout& layout) {
       kTiff.unsupported("photometric interpretation " + std::to_string(layout.photometric));
   }
   constexpr uint16_t kMostSamples = 16;
-  if (layout.samples < layout.colours || layout.samples > kMostSamples) {
+  if (layout.samples < layout.colours || layout.samples > kMostSamples)
     kTiff.unsupported(std::to_string(layout.samples) + " samples a pixel");
-  }
 }
 
 Layout read_layout(TIFF* tiff) {
@@ -196,9 +194,8 @@ Layout read_layout(TIFF* tiff) {
   layout.compression = tag(tiff, TIFFTAG_COMPRESSION);
   layout.planes = tag(tiff, TIFFTAG_PLANARCONFIG) == PLANARCONFIG_SEPARATE && layout.samples > 1;
   check_kind(tiff, layout);
-  if (layout.photometric == PHOTOMETRIC_YCBCR && !layout.by_libtiff()) {
+  if (layout.photometric == PHOTOMETRIC_YCBCR && !layout.by_libtiff())
     TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
-  }
   uint16_t extra = 0;
   uint16_t* kinds = nullptr;
   TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &extra, &kinds);
@@ -243,9 +240,8 @@ void unpack(const uint8_t* row, size_t count, uint16_t bits, bool scaled, uint8_
 
 /// Throws when the file is too short for so many bytes of pixels.
 void check_promise(uint64_t bytes, const Layout& layout, const TiffInput& input) {
-  if (bytes / most_repetition(layout.compression) > input.bytes.size()) {
+  if (bytes / most_repetition(layout.compression) > input.bytes.size())
     kTiff.refuse("the data end too early");
-  }
 }
 
 uint8_t without_alpha(uint8_t value, uint8_t alpha) {
@@ -260,10 +256,8 @@ class Decoder {
     const uint64_t bytes = layout_.tiles ? TIFFTileSize64(tiff_) : TIFFStripSize64(tiff_);
     const uint64_t row = layout_.tiles ? TIFFTileRowSize64(tiff_) : TIFFScanlineSize64(tiff_);
     const uint64_t wanted = (uint64_t{layout_.block_width} * layout_.bits * together() + 7) / 8;
-    if (bytes == 0 || bytes > kMostBlockBytes || row < wanted ||
-        bytes < row * layout_.block_height) {
+    if (bytes == 0 || bytes > kMostBlockBytes || row < wanted || bytes < row * layout_.block_height)
       kTiff.refuse("strips or tiles of " + std::to_string(bytes) + " bytes");
-    }
     // One plane for each sample that is used.
     planes_.resize(layout_.planes ? layout_.colours + (layout_.premultiplied ? 1U : 0U) : 1U);
     const uint64_t planes = layout_.planes ? layout_.colours : 1;
@@ -283,9 +277,8 @@ class Decoder {
         read_block(top, left, height);
         if (top == 0 && left == 0) out.resize(layout_.height, layout_.width, 3);
         const uint32_t width = std::min(layout_.block_width, layout_.width - left);
-        for (uint32_t y = 0; y < height; ++y) {
+        for (uint32_t y = 0; y < height; ++y)
           convert(gather(y, width), width, out.row(top + y) + size_t{3} * left);
-        }
         if (layout_.width - left <= layout_.block_width) break;  // avoids an overflow of the sum
       }
       if (layout_.height - top <= layout_.block_height) break;
@@ -297,12 +290,10 @@ class Decoder {
 
   void read_palette() {
     uint16_t* channels[3] = {};
-    if (TIFFGetField(tiff_, TIFFTAG_COLORMAP, &channels[0], &channels[1], &channels[2]) == 0) {
+    if (TIFFGetField(tiff_, TIFFTAG_COLORMAP, &channels[0], &channels[1], &channels[2]) == 0)
       kTiff.refuse("there is no palette");
-    }
-    for (size_t i = 0; i < size_t{1} << layout_.bits; ++i) {
+    for (size_t i = 0; i < size_t{1} << layout_.bits; ++i)
       for (size_t c = 0; c < 3; ++c) palette_[i][c] = static_cast<uint8_t>(channels[c][i] >> 8);
-    }
   }
 
   void read_block(uint32_t top, uint32_t left, uint32_t height) {
@@ -315,9 +306,8 @@ class Decoder {
                                               bytes.data(), room)
                         : TIFFReadEncodedStrip(tiff_, TIFFComputeStrip(tiff_, top, plane),
                                                bytes.data(), room);
-      if (got < 0 || !input_.error.empty() || static_cast<size_t>(got) < height * row_bytes_) {
+      if (got < 0 || !input_.error.empty() || static_cast<size_t>(got) < height * row_bytes_)
         kTiff.refuse(input_.error.empty() ? "the data end too early" : input_.error);
-      }
     }
   }
 
@@ -388,10 +378,8 @@ class RgbaReader {
       const auto rows = static_cast<uint32_t>(std::min(band_rows, layout.height - top));
       band.resize(size_t{rows} * layout.width);
       image_.row_offset = static_cast<int>(top);
-      if (TIFFRGBAImageGet(&image_, band.data(), layout.width, rows) == 0 ||
-          !input_.error.empty()) {
+      if (TIFFRGBAImageGet(&image_, band.data(), layout.width, rows) == 0 || !input_.error.empty())
         kTiff.refuse(input_.error.empty() ? "the data end too early" : input_.error);
-      }
       if (top == 0) out.resize(layout.height, layout.width, 3);
       uint8_t* pixel = out.row(static_cast<int64_t>(top));
       for (const uint32_t packed : band) {
@@ -415,11 +403,10 @@ void decode_tiff(std::span<const uint8_t> bytes, Image& out, std::string* warnin
   if (tiff == nullptr) kTiff.refuse(input.error);
   const Layout layout = read_layout(tiff);
   input.error.clear(), input.warnings.clear();  // messages about tags
-  if (layout.by_libtiff()) {
+  if (layout.by_libtiff())
     RgbaReader(tiff, input).decode(layout, out);
-  } else {
+  else
     Decoder(tiff, input, layout).decode(out);
-  }
   if (input.warnings.find("Premature end") != std::string::npos)
     kTiff.refuse("the data end too early");
   if (warnings != nullptr) *warnings += input.warnings;

@@ -56,9 +56,8 @@ void decode_webp(std::span<const uint8_t> bytes, Image& out) {
   const Frame frame(demuxer.get());
   if (frame.x_offset < 0 || frame.y_offset < 0 || frame.width <= 0 || frame.height <= 0 ||
       int64_t{frame.x_offset} + frame.width > width ||
-      int64_t{frame.y_offset} + frame.height > height) {
+      int64_t{frame.y_offset} + frame.height > height)
     kWebp.refuse("a frame outside its canvas");
-  }
   const int64_t usual = kUsualRepetition * static_cast<int64_t>(bytes.size());
   const bool framed = frame.width != width || frame.height != height;
   kWebp.check_canvas({frame.height, frame.width}, {height, width}, usual);
@@ -81,9 +80,8 @@ void decode_webp(std::span<const uint8_t> bytes, Image& out) {
       WebPGetInfo(frame.fragment.bytes, frame.fragment.size, &actual_width, &actual_height) != 0 &&
       actual_width == frame.width && actual_height == frame.height;
   if (!fits || WebPDecodeRGBInto(frame.fragment.bytes, frame.fragment.size, first, room,
-                                 static_cast<int>(stride)) == nullptr) {
+                                 static_cast<int>(stride)) == nullptr)
     kWebp.refuse("its pixels are damaged");
-  }
   apply_orientation(out, orientation_of(demuxer.get()));
 }
 

@@ -110,9 +110,8 @@ std::vector<uint8_t> bytes_between(int file, uint64_t begin, uint64_t end) {
 
 FileStamp stamp_of(const fs::path& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
+  if (::stat(path.c_str(), &status) != 0)
     throw RunError(path.string() + ": " + std::strerror(errno));
-  }
   return {static_cast<uint64_t>(status.st_size),
           status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
@@ -152,11 +151,10 @@ IndexTable::IndexTable(const fs::path& path, const FileStamp& source)
   try {
     const uint64_t bytes = size_of(file_);
     while (const auto segment = Segment::at(file_, end_, bytes)) {
-      if (segment->source == source) {
+      if (segment->source == source)
         read(segment->begin, segment->table, segment->entries);
-      } else {
+      else
         dead_ += segment->entries;
-      }
       end_ = segment->end();
       ++segments_;
     }
@@ -230,9 +228,8 @@ void IndexTable::read(uint64_t begin, uint64_t table, uint64_t entries) {
   if (map(begin, table, entries)) return;
   const size_t before = rows_.size();
   rows_.resize(before + entries);
-  if (!read_at(file_, table, rows_.data() + before, entries * sizeof(IndexRow))) {
+  if (!read_at(file_, table, rows_.data() + before, entries * sizeof(IndexRow)))
     rows_.resize(before);
-  }
   const uint64_t room = table - begin;
   const auto outside = [room](const IndexRow& row) {
     return row.offset > room || row.length > room - row.offset;
@@ -246,9 +243,8 @@ void IndexTable::read(uint64_t begin, uint64_t table, uint64_t entries) {
 void IndexTable::sort() {
   const auto ascends = [](const IndexRow& a, const IndexRow& b) { return a.key < b.key; };
   auto all = rows_.size();
-  if (!std::is_sorted(rows_.begin(), rows_.end(), ascends)) {
+  if (!std::is_sorted(rows_.begin(), rows_.end(), ascends))
     std::stable_sort(rows_.begin(), rows_.end(), ascends);
-  }
   // In reverse order the first of equal keys is the one appended last.
   const auto same = [](const IndexRow& a, const IndexRow& b) { return a.key == b.key; };
   const auto kept = std::unique(rows_.rbegin(), rows_.rend(), same);

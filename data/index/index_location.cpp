@@ -42,12 +42,10 @@ FileStamp index_stamp_of(const fs::path& source) {
 std::unique_ptr<IndexStore> open_index_store(const fs::path& source, const LoaderOptions& options,
                                              const std::optional<FileStamp>& remote) {
   const std::string& kind = options.crop_index;
-  if (kind != "beside" && kind != "cache" && kind != "off") {
+  if (kind != "beside" && kind != "cache" && kind != "off")
     throw UserError("crop_index: must be beside, cache or off, not '" + kind + "'");
-  }
-  if (!options.index_dir.empty() && kind != "cache") {
+  if (!options.index_dir.empty() && kind != "cache")
     throw UserError("index_dir: needs crop_index: cache, not " + kind);
-  }
   if (kind == "off") return nullptr;
   if (remote && kind == "beside") {
     throw UserError("crop_index: beside needs a local file, and " + source.string() +

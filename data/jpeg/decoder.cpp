@@ -106,9 +106,8 @@ bool JpegReconstruction::run(const JpegScan& scan, ImageSize part, int64_t mcus_
     int16_t* const blocks = rows.next_row();
     if (blocks == nullptr) return false;
     kernels.transform(blocks, static_cast<int64_t>(targets_.size()), targets_.data());
-    for (JpegTarget& target : targets_) {
+    for (JpegTarget& target : targets_)
       target.samples += target.stride * (target.stride / mcus_across);  // an MCU is a square
-    }
     // With halved chroma the last row needs the next row of MCUs.
     const int64_t known = mcu + 1 == mcu_rows ? end : (mcu + 1) * mcu_height - (step - 1);
     for (; y < std::min(known, end); ++y) {

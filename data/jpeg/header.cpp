@@ -26,9 +26,8 @@ struct Tiff {
   uint32_t number(size_t at, int size) const {
     if (at > bytes.size() || bytes.size() - at < static_cast<size_t>(size)) return 0;
     uint32_t value = 0;
-    for (int i = 0; i < size; ++i) {
+    for (int i = 0; i < size; ++i)
       value |= uint32_t{bytes[at + static_cast<size_t>(i)]} << 8 * (little ? i : size - 1 - i);
-    }
     return value;
   }
 };
@@ -53,9 +52,8 @@ void read_frame(uint8_t marker, Bytes segment, JpegHeader& header) {
     refuse(std::to_string(header.components) +
            " colour components, where 1, 3 or 4 have a meaning");
   }
-  if (segment.size() != 6 + 3 * static_cast<size_t>(header.components)) {
+  if (segment.size() != 6 + 3 * static_cast<size_t>(header.components))
     refuse("the length of its frame header does not fit its components");
-  }
 }
 
 bool is_frame(uint8_t marker) {

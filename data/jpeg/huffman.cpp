@@ -123,9 +123,8 @@ void HuffmanTable::add_second_codes() {
     const size_t used = e.bits();
     const bool known = !e.single() && used < kLookahead;
     const size_t same = known ? kEntries >> used : 1;
-    if (known && e.moves() < HuffmanEntry::kEnd) {
+    if (known && e.moves() < HuffmanEntry::kEnd)
       for (size_t rest = 0; rest < same; ++rest) fast[i + rest].word += second[used][rest];
-    }
     i += same;
   }
 }

@@ -30,9 +30,8 @@ void take_message(j_common_ptr codec, int level) {
   if (errors_of(codec).strict) fail(codec);
   // Entropy-coded data that stop before their last block: pixels are missing.
   if (codec->err->msg_code == JWRN_HIT_MARKER) fail(codec);
-  if (codec->err->num_warnings++ == 0) {
+  if (codec->err->num_warnings++ == 0)
     (*codec->err->format_message)(codec, errors_of(codec).warning);
-  }
 }
 
 void be_silent(j_common_ptr) {}
@@ -162,17 +161,15 @@ int64_t read_region(Decoder& d, const JpegRegion& region, Image& out) {
   out.resize(height, width, 3);
   d.spare_row.resize(static_cast<size_t>(width) * 4);
   if (top > 0) jpeg_skip_scanlines(&d.codec, static_cast<JDIMENSION>(top));
-  if (d.codec.out_color_space == JCS_CMYK) {
+  if (d.codec.out_color_space == JCS_CMYK)
     read_cmyk(d, out, height);
-  } else {
+  else
     read_rgb(d, out, height);
-  }
   // Several scans were read to the end before the first row. The rest of a single scan is decoded
   // here, which jpeg_skip_scanlines would not do.
   JSAMPROW row = d.spare_row.data();
-  while (!jpeg_has_multiple_scans(&d.codec) && d.codec.output_scanline < d.codec.output_height) {
+  while (!jpeg_has_multiple_scans(&d.codec) && d.codec.output_scanline < d.codec.output_height)
     jpeg_read_scanlines(&d.codec, &row, 1);
-  }
   return left;
 }
 
@@ -202,9 +199,8 @@ ImagePart decode_with(Decoder& d, const JpegRequest* request, Image& out) {
   jpeg_start_decompress(&d.codec);
   // All of several scans were read here, so some are missing. A single scan may have its last pixel
   // without an end marker.
-  if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec)) {
+  if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec))
     fail_with(d, "premature end of file");
-  }
   const Box box = region.wanted;
   const int64_t left = read_region(d, region, out);
   return {out.view().crop(0, box.left - left, box.height, box.width), box, region.whole};
@@ -240,9 +236,8 @@ boolean feed_mcu(j_decompress_ptr codec, JBLOCKROW* mcu) {
     feeder.left_in_row = feeder.feed.mcus_across;
   }
   --feeder.left_in_row;
-  for (int i = 0; i < feeder.feed.blocks; ++i, feeder.blocks += DCTSIZE2) {
+  for (int i = 0; i < feeder.feed.blocks; ++i, feeder.blocks += DCTSIZE2)
     mcu[i] = reinterpret_cast<JBLOCKROW>(feeder.blocks);
-  }
   return TRUE;
 }
 
@@ -253,9 +248,8 @@ void feed_with(Decoder& d, Feeder& feeder, int scale, Dct dct, int64_t rows, Ima
   set_output(d, scale, dct);
   jpeg_start_decompress(&d.codec);
   if (jpeg_has_multiple_scans(&d.codec) || d.codec.MCUs_per_row != feeder.feed.mcus_across ||
-      d.codec.blocks_in_MCU != feeder.feed.blocks) {
+      d.codec.blocks_in_MCU != feeder.feed.blocks)
     fail_with(d, "a stream that cannot be fed");
-  }
   d.codec.client_data = &feeder;
   reinterpret_cast<EntropyDecoder*>(d.codec.entropy)->decode_mcu = feed_mcu;
   out.resize(rows, d.codec.output_width, 3);
@@ -304,9 +298,8 @@ jpeg_error_mgr* install(LibjpegErrors& errors) {
 JpegRegion::JpegRegion(ImageSize size, const JpegRequest& request) {
   const Box& box = request.region;
   if (box.top < 0 || box.left < 0 || box.height < 1 || box.width < 1 ||
-      box.top + box.height > size.height || box.left + box.width > size.width) {
+      box.top + box.height > size.height || box.left + box.width > size.width)
     throw RunError("the region wanted lies outside the image");
-  }
   const int64_t scale = request.scale;
   const auto up = [scale](int64_t value) { return (value + scale - 1) / scale; };
   whole = {up(size.height), up(size.width)};
@@ -356,11 +349,10 @@ void decode_jpeg(std::span<const uint8_t> bytes, Image& out, std::string* warnin
 std::vector<uint8_t> encode_jpeg(const ImageView& image, int quality) {
   Encoder encoder;
   encoder.codec.err = install(encoder.errors);
-  if (setjmp(encoder.errors.jump) == 0) {
+  if (setjmp(encoder.errors.jump) == 0)
     encode_with(encoder, image, quality);
-  } else {
+  else
     throw RunError("JPEG encoding failed: " + std::string(encoder.errors.message));
-  }
   return {encoder.bytes, encoder.bytes + encoder.size};
 }
 

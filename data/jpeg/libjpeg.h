@@ -2,12 +2,11 @@
 #pragma once
 
 #include <csetjmp>
-#include <cstdio>  // jpeglib.h needs it before it
+#include <cstdio>
 
-// clang-format off
-#include <jpeglib.h>
+// jpeglib.h needs <cstdio> before it.
 #include <jerror.h>
-// clang-format on
+#include <jpeglib.h>
 
 namespace composer {
 

@@ -160,9 +160,8 @@ HWY_INLINE void transform_blocks(int16_t* coefficients, const JpegTarget* target
   } else {
     const bool any_flat = !hn::AllTrue(d, hn::Eq(flat, hn::Zero(d)));
     transform_once<kFactorBits - kPassBits>(v);
-    if (any_flat) {
+    if (any_flat)
       for (auto& row : v) row = hn::IfVecThenElse(flat, first, row);
-    }
   }
   transpose(v);
   transform_once<kFactorBits + kPassBits + 3>(v);

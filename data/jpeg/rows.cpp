@@ -101,16 +101,13 @@ void WalkedRows::start(const JpegScan& scan, const McuLayout& layout, const Jpeg
 /// The walker's position in the stuffed codes.
 uint64_t WalkedRows::stuffed_bit() {
   const uint64_t bit = walker_.position();
-  while (removed_before_ < removed_.size() && removed_[removed_before_] <= bit / 8) {
+  while (removed_before_ < removed_.size() && removed_[removed_before_] <= bit / 8)
     ++removed_before_;
-  }
   return bit + 8 * removed_before_;
 }
 
 void WalkedRows::begin_row() {
-  if (writer_ != nullptr && !writer_->add({stuffed_bit(), walker_.predictors()})) {
-    writer_ = nullptr;
-  }
+  if (writer_ != nullptr && !writer_->add({stuffed_bit(), walker_.predictors()})) writer_ = nullptr;
 }
 
 size_t WalkedRows::coefficients(int64_t mcus) const {

@@ -93,9 +93,8 @@ bool JpegScan::take_frame(std::span<const uint8_t> segment) {
     Component& c = component_[static_cast<size_t>(i)];
     c = {at[0], static_cast<uint8_t>(at[1] >> 4), static_cast<uint8_t>(at[1] & 15), at[2]};
     if (c.horizontal < 1 || c.horizontal > 4 || c.vertical < 1 || c.vertical > 4) return false;
-    for (int j = 0; j < i; ++j) {
+    for (int j = 0; j < i; ++j)
       if (component_[static_cast<size_t>(j)].id == c.id) return false;
-    }
     // In a scan of one component an MCU is one block, whatever the sampling factors.
     if (components == 1) c.horizontal = c.vertical = 1;
     across = std::max<int>(across, c.horizontal), down = std::max<int>(down, c.vertical);
@@ -125,9 +124,8 @@ void JpegScan::take_application(uint8_t marker, std::span<const uint8_t> segment
     jfif_ = true;
     plain_ = plain_ && segment[5] == 1;  // libjpeg warns of other versions
   }
-  if (marker == kApp14 && segment.size() >= 12 && std::memcmp(segment.data(), kAdobe, 5) == 0) {
+  if (marker == kApp14 && segment.size() >= 12 && std::memcmp(segment.data(), kAdobe, 5) == 0)
     adobe_ = true;
-  }
 }
 
 int JpegScan::find_chroma_step() {
@@ -156,9 +154,8 @@ bool JpegScan::take_tables(std::span<const uint8_t> segment) {
     const uint8_t kind = segment[0];
     size_t symbols = 0;
     for (size_t i = 1; i <= 16; ++i) symbols += segment[i];
-    if (kind >> 4 > 1 || (kind & 15) > 3 || symbols > 256 || segment.size() < 17 + symbols) {
+    if (kind >> 4 > 1 || (kind & 15) > 3 || symbols > 256 || segment.size() < 17 + symbols)
       return false;
-    }
     (kind >> 4 == 0 ? dc_tables : ac_tables)[kind & 15] = segment.subspan(1, 16 + symbols);
     segment = segment.subspan(17 + symbols);
   }

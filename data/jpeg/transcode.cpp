@@ -58,9 +58,8 @@ bool can_be_turned(const jpeg_decompress_struct& in, const Turn& turn) {
 bool is_complete(const jpeg_decompress_struct& in) {
   if (in.coef_bits == nullptr) return true;
   for (int c = 0; c < in.num_components; ++c) {
-    for (int k = 0; k < DCTSIZE2; ++k) {
+    for (int k = 0; k < DCTSIZE2; ++k)
       if (in.coef_bits[c][k] != 0) return false;
-    }
   }
   return true;
 }
@@ -80,11 +79,9 @@ void turn_block(const JCOEF* in, const Turn& turn, JCOEF* out) {
 void turn_tables(jpeg_compress_struct& out) {
   for (JQUANT_TBL* table : out.quant_tbl_ptrs) {
     if (table == nullptr) continue;
-    for (int v = 0; v < DCTSIZE; ++v) {
-      for (int u = 0; u < v; ++u) {
+    for (int v = 0; v < DCTSIZE; ++v)
+      for (int u = 0; u < v; ++u)
         std::swap(table->quantval[v * DCTSIZE + u], table->quantval[u * DCTSIZE + v]);
-      }
-    }
   }
 }
 
@@ -136,9 +133,8 @@ void copy_parameters(Transcoder& t, const Turn& turn) {
   jpeg_copy_critical_parameters(&t.in, &t.out);
   if (!turn.transpose) return;
   std::swap(t.out.image_width, t.out.image_height);
-  for (int c = 0; c < t.out.num_components; ++c) {
+  for (int c = 0; c < t.out.num_components; ++c)
     std::swap(t.out.comp_info[c].h_samp_factor, t.out.comp_info[c].v_samp_factor);
-  }
   turn_tables(t.out);
 }
 

@@ -69,9 +69,8 @@ struct Walk {
   /// Takes a single code and its value. False at the end of the block.
   template <bool keep>
   COMPOSER_INLINE bool take(HuffmanEntry entry, uint64_t& place, int16_t* block) {
-    if constexpr (keep) {  // at the end of the block, 0 for a coefficient that is 0
+    if constexpr (keep)  // at the end of the block, 0 for a coefficient that is 0
       block[kNatural.at[place + entry.first_move()]] = static_cast<int16_t>(value(entry));
-    }
     consume(entry);
     place += entry.moves();
     if (place < 64) return true;

@@ -18,9 +18,8 @@ void copy_rows(const ImageView& image, bool flip, uint8_t* out, int64_t out_stri
     std::memcpy(out, image.pixels, static_cast<size_t>(image.height * bytes));
     return;
   }
-  for (int64_t y = 0; y < image.height; ++y, out += out_stride) {
+  for (int64_t y = 0; y < image.height; ++y, out += out_stride)
     std::memcpy(out, image.row(y), static_cast<size_t>(bytes));
-  }
 }
 
 /// The source of position i along an axis that is mirrored at its outermost pixels again and again.
@@ -81,9 +80,8 @@ void copy_window(const ImageView& image, const Box& window, const Border& border
               flip, out + rows.begin * row_bytes + before * c, row_bytes);
   }
   if (border.reflect) {
-    for (int64_t y = rows.begin; y < rows.end && width < window.width; ++y) {
+    for (int64_t y = rows.begin; y < rows.end && width < window.width; ++y)
       reflect_columns(image.row(window.top + y), image, window, columns, flip, out + y * row_bytes);
-    }
     for (int64_t y = 0; y < window.height; ++y) {
       if (y == rows.begin) y = rows.end;
       if (y == window.height) break;

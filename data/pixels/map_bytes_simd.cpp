@@ -89,9 +89,8 @@ HWY_INLINE bool map_vectors(const std::array<uint8_t, 256>& table, uint8_t* valu
   if constexpr (Lookup::lanes > 0) {
     const Lookup lookup(table.data());
     const typename Lookup::Bytes d;
-    for (int64_t i = 0; i < n; i += Lookup::lanes) {
+    for (int64_t i = 0; i < n; i += Lookup::lanes)
       store_first(lookup(load_first(d, values + i, n - i)), n - i, values + i);
-    }
   }
   return Lookup::lanes > 0;
 }

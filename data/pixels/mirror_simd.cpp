@@ -16,9 +16,8 @@ namespace {
 template <int channels>
 HWY_INLINE void mirror_pixels(const uint8_t* in, int64_t width, uint8_t* out) {
   uint8_t* to = out + (width - 1) * channels;
-  for (int64_t x = 0; x < width; ++x, in += channels, to -= channels) {
+  for (int64_t x = 0; x < width; ++x, in += channels, to -= channels)
     for (int c = 0; c < channels; ++c) to[c] = in[c];
-  }
 }
 
 #if COMPOSER_HAS_VECTORS
@@ -84,9 +83,8 @@ void mirror(MirroredRows r) {
       to += block, from -= block;
     };
     int64_t left = r.width;
-    for (; left > 4 * pixels; left -= 4 * pixels) {
+    for (; left > 4 * pixels; left -= 4 * pixels)
       copy_block(), copy_block(), copy_block(), copy_block();
-    }
     for (; left > pixels; left -= pixels) copy_block();
     const auto last = hn::TableLookupBytes(hn::LoadU(d, r.in), halves_order);
     uint8_t* const end = r.out + r.width * channels;
@@ -99,9 +97,8 @@ void mirror(MirroredRows r) {
 
 template <int channels>
 void mirror(MirroredRows r) {
-  for (; r.count > 0; --r.count, r.in += r.in_stride, r.out += r.out_stride) {
+  for (; r.count > 0; --r.count, r.in += r.in_stride, r.out += r.out_stride)
     mirror_pixels<channels>(r.in, r.width, r.out);
-  }
 }
 
 #endif

@@ -36,9 +36,8 @@ void copy_pixels(const Walk& from, Image& out) {
       for (int64_t y = top; y < bottom; ++y) {
         const uint8_t* source = from.first + y * from.down + left * from.right;
         uint8_t* pixel = out.row(y) + left * kChannels;
-        for (int64_t x = left; x < right; ++x, source += from.right, pixel += kChannels) {
+        for (int64_t x = left; x < right; ++x, source += from.right, pixel += kChannels)
           for (int c = 0; c < kChannels; ++c) pixel[c] = source[c];
-        }
       }
     }
   }
@@ -65,9 +64,8 @@ void orient(const ImageView& stored, int orientation, Image& out) {
   const Walk from = walk(stored, orientation);
   if (from.right == stored.channels) {
     const auto bytes = static_cast<size_t>(out.width * out.channels);
-    for (int64_t y = 0; y < out.height; ++y) {
+    for (int64_t y = 0; y < out.height; ++y)
       std::memcpy(out.row(y), from.first + y * from.down, bytes);
-    }
   } else if (stored.channels == 1) {
     copy_pixels<1>(from, out);
   } else {

@@ -27,9 +27,8 @@ void check(ResizeFilter filter, ImageSize image, const Area& area, ImageSize siz
       whole(area.top) && whole(area.left) && whole(area.height) && whole(area.width);
   if (!inside) throw RunError("resize: the area does not lie in the image");
   if (!wanted) throw RunError("resize: the window does not lie in the result");
-  if (filter == ResizeFilter::area && !aligned) {
+  if (filter == ResizeFilter::area && !aligned)
     throw RunError("resize: the area filter takes whole pixels only");
-  }
 }
 
 Way way_of(ResizeFilter filter, const Area& area, ImageSize size) {
@@ -53,9 +52,8 @@ class SafeRows {
     const uint8_t* from = image_.row(y);
     if (end_ - from >= bytes_read_) return from;
     const int64_t bytes = image_.width * image_.channels;
-    if (static_cast<int64_t>(room_.size()) < bytes_read_ + bytes) {
+    if (static_cast<int64_t>(room_.size()) < bytes_read_ + bytes)
       room_.resize(static_cast<size_t>(bytes_read_ + bytes));
-    }
     std::memcpy(room_.data(), from, static_cast<size_t>(bytes));
     return room_.data();
   }
@@ -83,12 +81,10 @@ struct RowRing {
     int64_t done = 0;
     for (int64_t y = 0; y < down_axis.outputs; ++y, out += n) {
       const int64_t first = down_axis.first[static_cast<size_t>(y)];
-      for (done = std::max(done, first); done < first + taps; ++done) {
+      for (done = std::max(done, first); done < first + taps; ++done)
         across.run(source.row(done), values.data() + done % taps * stride);
-      }
-      for (int64_t k = 0; k < taps; ++k) {
+      for (int64_t k = 0; k < taps; ++k)
         rows[static_cast<size_t>(k)] = values.data() + (first + k) % taps * stride;
-      }
       down(rows.data(), y, n, out);
     }
   }
@@ -164,34 +160,29 @@ void ResizePlan::State::columns_first(const ImageView& image, bool flip, uint8_t
   auto& rows = byte_ring.rows;
   rows.resize(static_cast<size_t>(down.taps));
   for (int64_t y = 0; y < down.outputs; ++y, out += row_bytes) {
-    for (int64_t k = 0; k < down.taps; ++k) {
+    for (int64_t k = 0; k < down.taps; ++k)
       rows[static_cast<size_t>(k)] = image.row(down.first[static_cast<size_t>(y)] + k);
-    }
     triangle_down.run(rows.data(), y, n, direct ? out : line.data());
     if (direct) continue;
-    if (across.identity) {
+    if (across.identity)
       copy_pixels({line.data(), 1, image.width, image.channels, n}, flip, out);
-    } else {
+    else
       triangle_across.run(line.data(), out);
-    }
   }
 }
 
 void ResizePlan::State::run_triangle(const ImageView& image, bool flip, uint8_t* out) {
   const int64_t row_bytes = window.width * image.channels;
   if (!down.identity) triangle_down.prepare(down);
-  if (across.identity || (vertical_first && !down.identity)) {
-    return columns_first(image, flip, out);
-  }
+  if (across.identity || (vertical_first && !down.identity)) return columns_first(image, flip, out);
   triangle_across.prepare(across, image.channels, flip);
   if (!down.identity) {
     const auto rows_down = [this](auto... row) { triangle_down.run(row...); };
     return byte_ring.run(image, down, row_bytes, triangle_across, rows_down, room, out);
   }
   SafeRows source(image, triangle_across.bytes_read(), room);
-  for (int64_t y = 0; y < down.outputs; ++y, out += row_bytes) {
+  for (int64_t y = 0; y < down.outputs; ++y, out += row_bytes)
     triangle_across.run(source.row(y), out);
-  }
 }
 
 template <class Value>

@@ -66,9 +66,8 @@ void sum_across(const ResizeAxis& axis, const std::vector<Weight>& weights, bool
     const Weight* weight = weights.data() + x;
     Weight sum[channels];
     for (int c = 0; c < channels; ++c) sum[c] = start;
-    for (int64_t k = 0; k < axis.taps; ++k, from += channels, weight += n) {
+    for (int64_t k = 0; k < axis.taps; ++k, from += channels, weight += n)
       for (int c = 0; c < channels; ++c) sum[c] += static_cast<Weight>(from[c]) * *weight;
-    }
     for (int c = 0; c < channels; ++c) to[c] = convert(sum[c]);
   }
 }

@@ -30,11 +30,10 @@ struct Levels {
   /// Packs the i-th number of all steps.
   void pack(const ResizeAxis& axis, int64_t i, uint32_t* by_position) const {
     const int64_t step = i / count, level = i % count;
-    if (weights == TriangleWeights::quads) {
+    if (weights == TriangleWeights::quads)
       pack_quads(axis, step, static_cast<int>(level), by_position);
-    } else {
+    else
       pack_pairs(axis, step, level == 0 ? kSplit : 0, level == 0 ? 16 : kSplit, by_position);
-    }
   }
 };
 
@@ -61,9 +60,8 @@ void plain_down(const ResizeAxis& axis, const int16_t* const* rows, int64_t y, i
                 uint8_t* out) {
   for (int64_t i = 0; i < n; ++i) {
     int32_t sum = 2;
-    for (int64_t k = 0; k < axis.taps; ++k) {
+    for (int64_t k = 0; k < axis.taps; ++k)
       sum += (rows[k][i] * axis.fixed[static_cast<size_t>(k * axis.outputs + y)]) >> 16;
-    }
     out[i] = static_cast<uint8_t>(sum >> 2);
   }
 }
@@ -129,9 +127,8 @@ void TriangleAcross::prepare(const ResizeAxis& axis, int64_t channels, bool flip
 void TriangleAcross::run(const uint8_t* in, uint8_t* out) const {
   const int64_t n = axis_->outputs;
   if (kernel_ != nullptr) return kernel_->run(lanes_, in, n * channels_, out);
-  if (wide_ != nullptr) {
+  if (wide_ != nullptr)
     return wide_(wide_firsts_.data(), wide_weights_.data(), wide_steps_, n, in, out);
-  }
   (channels_ == 3 ? triangle_across<3> : triangle_across<1>)(*axis_, flip_, in, out);
 }
 
@@ -148,9 +145,8 @@ void TriangleDown::prepare(const ResizeAxis& axis) {
   by_position_.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < row_weights_; ++i) {
     levels.pack(axis, i, by_position_.data());
-    for (int64_t y = 0; y < n; ++y) {
+    for (int64_t y = 0; y < n; ++y)
       weights_[static_cast<size_t>(y * row_weights_ + i)] = by_position_[static_cast<size_t>(y)];
-    }
   }
 }
 

@@ -229,9 +229,8 @@ void down_by_quads(const uint8_t* const* rows, int64_t taps, const uint32_t* wei
     QuadSums sums[4];
     for (int64_t k = 0; k < taps; k += 4) {
       __m512i row[4];
-      for (int64_t j = 0; j < 4; ++j) {
+      for (int64_t j = 0; j < 4; ++j)
         row[j] = load_first(d, rows[std::min(k + j, taps - 1)] + i, n - i).raw;
-      }
       const __m512i ab_left = _mm512_unpacklo_epi8(row[0], row[1]);
       const __m512i ab_right = _mm512_unpackhi_epi8(row[0], row[1]);
       const __m512i cd_left = _mm512_unpacklo_epi8(row[2], row[3]);
