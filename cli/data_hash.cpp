@@ -10,7 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
-#include "data/beton/decode_whole.h"
+#include "data/beton/beton.h"
 #include "data/beton/source.h"
 #include "data/files/digest.h"
 #include "data/files/thread_count.h"

@@ -61,7 +61,7 @@ set(owned
   "(jpeglib|jerror|jmorecfg|turbojpeg)\\.h by ^data/jpeg/"
   "png(conf)?\\.h by ^data/formats/png\\.cpp$"
   "gif_lib\\.h by ^data/formats/gif\\.cpp$"
-  "tiff(io)?\\.h by ^data/formats/tiff(_input)?\\.cpp$"
+  "tiff(io)?\\.h by ^data/formats/tiff\\.cpp$"
   "webp/ by ^data/formats/webp\\.cpp$"
   "zstd\\.h by ^data/shards/zstd_file\\.cpp$"
   "hwloc(/.*)?\\.h by ^cli/core_binding\\.cpp$"

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/remote_error.h"
 #include "data/beton/fields.h"
-#include "data/beton/regions.h"
+#include "data/jpeg/header.h"
 
 namespace composer {
 namespace {
@@ -63,8 +64,84 @@ void check_extent(const Header& header, const BetonLayout& layout, uint64_t file
                    std::to_string(layout.regions) + " regions each need " + std::to_string(wanted));
 }
 
-std::string place(uint64_t begin, uint64_t size) {
-  return std::to_string(size) + " bytes at byte " + std::to_string(begin);
+/// Finds the size of a region of data by its offset; only the allocation table has the sizes. The
+/// table stays in the file. FFCV's writers fill one page after the other, so a page's entries stand
+/// together and ascend: one piece of the table is kept for each page. A table in any other order
+/// costs 24 bytes an entry and a sort.
+class BetonRegions {
+ public:
+  /// table: entries of 24 bytes (sample, begin, size); must outlive this. page_shift: log2 of the
+  /// page size.
+  BetonRegions(std::span<const uint8_t> table, unsigned page_shift);
+
+  /// Size of the region that begins at this offset of the file; of several regions, the largest
+  /// one's, since empty regions share their offset with the next. Nothing without such a region.
+  std::optional<uint64_t> size_at(uint64_t begin) const;
+
+ private:
+  struct Piece {  // entries first..last of the table; their offsets ascend
+    uint64_t first, last;
+  };
+
+  uint64_t begin_of(uint64_t entry) const { return number(entry, 8); }
+  uint64_t size_of(uint64_t entry) const { return number(entry, 16); }
+  uint64_t number(uint64_t entry, uint64_t offset) const {
+    return load<uint64_t>(table_.data() + entry * kBetonEntryBytes + offset);
+  }
+  void sort_pieces();
+
+  std::span<const uint8_t> table_;
+  std::vector<Piece> pieces_;
+};
+
+BetonRegions::BetonRegions(std::span<const uint8_t> table, unsigned page_shift) : table_(table) {
+  const uint64_t entries = table.size() / kBetonEntryBytes;
+  uint64_t before = 0;
+  for (uint64_t i = 0; i < entries; ++i) {
+    const uint64_t begin = begin_of(i);
+    const bool same_page = (begin ^ before) >> page_shift == 0;
+    const bool ascends = begin > before || (begin == before && i > 0 && size_of(i - 1) == 0);
+    const bool goes_on = i > 0 && same_page && ascends;
+    if (goes_on)
+      pieces_.back().last = i;
+    else
+      pieces_.push_back({i, i});
+    before = begin;
+  }
+  sort_pieces();
+  for (size_t i = 1; i < pieces_.size(); ++i) {
+    if (begin_of(pieces_[i - 1].last) <= begin_of(pieces_[i].first)) continue;
+    pieces_.clear();
+    for (uint64_t entry = 0; entry < entries; ++entry) pieces_.push_back({entry, entry});
+    sort_pieces();
+    break;
+  }
+  pieces_.shrink_to_fit();
+}
+
+std::optional<uint64_t> BetonRegions::size_at(uint64_t begin) const {
+  const auto after = std::upper_bound(
+      pieces_.begin(), pieces_.end(), begin,
+      [&](uint64_t wanted, const Piece& piece) { return wanted < begin_of(piece.first); });
+  if (after == pieces_.begin()) return std::nullopt;
+  uint64_t low = std::prev(after)->first, high = std::prev(after)->last;
+  while (low < high) {
+    const uint64_t middle = high - (high - low) / 2;
+    if (begin_of(middle) <= begin)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  if (begin_of(low) != begin) return std::nullopt;
+  return size_of(low);
+}
+
+void BetonRegions::sort_pieces() {
+  const auto key = [&](const Piece& piece) {
+    return std::tuple(begin_of(piece.first), begin_of(piece.last), size_of(piece.last));
+  };
+  std::sort(pieces_.begin(), pieces_.end(),
+            [&](const Piece& a, const Piece& b) { return key(a) < key(b); });
 }
 
 }  // namespace
@@ -74,7 +151,8 @@ struct BetonFile::State {
   explicit State(std::shared_ptr<RangeCache> cache)
       : path(cache->name()), remote(std::move(cache)), file(remote->file()) {}
 
-  /// Bytes that are read where they lie, from now on.
+  /// A part of the file that is read in the mapping from now on; of a remote file it is fetched and
+  /// kept.
   std::span<const uint8_t> part(uint64_t begin, uint64_t bytes) const {
     if (remote != nullptr) remote->pin(begin, begin + bytes);
     return file.bytes().subspan(begin, bytes);
@@ -89,7 +167,7 @@ struct BetonFile::State {
            layout.fields[field].offset;
   }
 
-  /// The number that begins there. Throws RunError when it is lost.
+  /// The number at this address. Throws RunError when its bytes are lost.
   template <class T>
   T number(const uint8_t* at) const {
     const auto value = load<T>(at);
@@ -97,7 +175,7 @@ struct BetonFile::State {
     return value;
   }
 
-  /// What the row or table says cannot be: because it was lost, or because it is damaged.
+  /// Throws for a row or table with impossible values: its bytes are lost, or damaged.
   [[noreturn]] void refuse(std::span<const uint8_t> part, const std::string& reason) const {
     file.check(part);
     throw RunError(reason);
@@ -110,11 +188,12 @@ struct BetonFile::State {
     return at;
   }
 
-  /// What lies there, which must be between rows and allocation table.
+  /// A region of the file, which must lie between rows and allocation table.
   std::span<const uint8_t> region(uint64_t begin, uint64_t size) const {
     if (size == 0) return {};
     if (begin < data_begin || begin > data_end || size > data_end - begin)
-      throw RunError("its data, " + place(begin, size) + ", lie outside the pages, bytes " +
+      throw RunError("its data, " + std::to_string(size) + " bytes at byte " +
+                     std::to_string(begin) + ", lie outside the pages, bytes " +
                      std::to_string(data_begin) + " to " + std::to_string(data_end));
     return file.bytes().subspan(begin, size);
   }
@@ -198,8 +277,7 @@ BetonImage BetonFile::image(int64_t row, size_t field) const {
   const auto begin = state_->number<uint64_t>(at + 5);
   if (mode > 1)
     throw RunError("its mode is " + std::to_string(mode) + ", neither 0 (JPEG) nor 1 (pixels)");
-  const std::string size =
-      std::to_string(image.size.width) + " x " + std::to_string(image.size.height);
+  const std::string size = size_text(image.size);
   const int64_t pixels = image.size.height * image.size.width;
   if (pixels == 0) state_->refuse(in_row, "its image has no pixels (" + size + ")");
   if (pixels > kMaxPixels) throw RunError("its image is too large (" + size + ")");
@@ -273,6 +351,17 @@ uint64_t BetonFile::page(int64_t row, size_t field) const {
   if (begin > state_->data_end)
     throw RunError("its data, at byte " + std::to_string(begin) + ", lie outside the file");
   return begin >> state_->page_shift;
+}
+
+ImageView decode_whole(const BetonImage& image, Dct dct, JpegDecoder& decoder,
+                       std::string* warnings) {
+  if (!image.jpeg)
+    return {image.bytes.data(), image.size.height, image.size.width, 3, image.size.width * 3};
+  const ImageSize stored = read_jpeg_header(image.bytes).size;
+  if (stored != image.size)
+    throw RunError("the JPEG is " + size_text(stored) + ", the file says " + size_text(image.size));
+  const JpegRequest request{{0, 0, stored.height, stored.width}, 1, dct};
+  return decoder.decode(image.bytes, request, {}, nullptr, warnings).pixels;
 }
 
 }  // namespace composer

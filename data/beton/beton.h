@@ -12,6 +12,7 @@
 
 #include "base/files/mapped_file.h"
 #include "base/remote/remote_options.h"
+#include "data/jpeg/decoder.h"
 #include "data/pixels/image.h"
 
 namespace composer {
@@ -26,32 +27,32 @@ enum class BetonType : uint8_t {
   array = 4,     ///< NDArray
   json = 5,      ///< JSON: text and a 0
   tensor = 6,    ///< TorchTensor: as array
-  custom = 255,  ///< of the user's; its data cannot be read
+  custom = 255,  ///< a type of the user's own; its data cannot be read
 };
 
 struct BetonField {
   std::string name;
   BetonType type = BetonType::custom;
-  uint64_t offset = 0;         ///< in the row
-  std::vector<int64_t> shape;  ///< of array and tensor
-  std::string dtype;           ///< of array and tensor, for instance "<f4"
+  uint64_t offset = 0;         ///< bytes from the row's beginning
+  std::vector<int64_t> shape;  ///< of an array or tensor
+  std::string dtype;           ///< of an array or tensor, for instance "<f4"
 };
 
 /// An image as it is stored.
 struct BetonImage {
-  bool jpeg = false;  ///< else pixels: rows from the top, RGB, without gaps
+  bool jpeg = false;  ///< false for pixels: rows from the top, RGB, without gaps
   ImageSize size;
-  std::span<const uint8_t> bytes;  ///< of a remote file only to hand to BetonFile::use
+  std::span<const uint8_t> bytes;  ///< of a remote file: no data, an argument for BetonFile::use
 };
 
-/// A file mapped into memory, or a remote one whose rows and tables are, and whose images come when
-/// they are used. Opening reads header and fields, and runs once over the table of regions.
-/// Functions may be called by several threads at once; those about a row throw RunError with the
-/// reason when what the row says is damaged or lies outside the file.
+/// A file mapped into memory, or a remote one: its rows and tables are mapped, its images are
+/// fetched when they are used. Opening reads header and fields, and runs once over the table of
+/// regions. Functions may be called by several threads at once; functions about a row throw
+/// RunError with the reason when the row is damaged or points outside the file.
 class BetonFile {
  public:
-  /// path: local or remote. Throws UserError naming the file when it is none of version 2,
-  /// unfinished, cut off or damaged.
+  /// path: local or remote. Throws UserError naming the file when it is no .beton file of version
+  /// 2, unfinished, cut off or damaged.
   explicit BetonFile(const std::filesystem::path& path, const RemoteOptions& remote = {});
   explicit BetonFile(std::shared_ptr<RangeCache> remote);
   ~BetonFile();
@@ -70,23 +71,22 @@ class BetonFile {
   double real(int64_t row, size_t field) const;
   /// The bytes of a bytes, json (without its 0), array or tensor field.
   std::span<const uint8_t> bytes(int64_t row, size_t field) const;
-  /// Returns use(bytes), which reads the bytes of an image or field: where they lie, or as copied
-  /// into `memory`. Throws RunError when they were lost meanwhile, whatever use() made of what
-  /// stood there; RemoteError or UserError where they cannot be had.
+  /// Returns use(bytes), which reads the bytes of an image or field: in the mapping, or copied into
+  /// `memory`. Throws RunError when the bytes were lost meanwhile, whatever use() made of them;
+  /// RemoteError or UserError where they cannot be fetched.
   template <class Use>
   auto use(std::span<const uint8_t> stored, std::vector<uint8_t>& memory, Use&& use) const {
     if (remote() == nullptr) return mapping().use(stored, [&] { return use(stored); });
     read(stored, memory);
     return use(std::span<const uint8_t>(memory));
   }
-  /// Of a remote file: copies the bytes of an image or field.
+  /// Copies the bytes of an image or field; for remote files.
   void read(std::span<const uint8_t> stored, std::vector<uint8_t>& memory) const;
-  /// What the bytes of images and fields lie in: it tells of bytes that are lost.
+  /// The mapping that holds the bytes of images and fields, and knows whether bytes were lost.
   const MappedFile& mapping() const;
   /// Null for a local file.
   RangeCache* remote() const;
-  /// The page that holds the row's data in this field: samples of one page lie together on the
-  /// disk.
+  /// The page with the row's data in this field: samples of one page lie together on the disk.
   uint64_t page(int64_t row, size_t field) const;
 
  private:
@@ -94,5 +94,11 @@ class BetonFile {
   void open();
   std::unique_ptr<State> state_;
 };
+
+/// The whole image, RGB; with Dct::fast byte for byte what FFCV decodes. Valid until the decoder's
+/// next call and as long as the file is open. Throws RunError with the reason, also when the stored
+/// stream has another size than the file says. warnings: as decode_jpeg.
+ImageView decode_whole(const BetonImage& image, Dct dct, JpegDecoder& decoder,
+                       std::string* warnings = nullptr);
 
 }  // namespace composer

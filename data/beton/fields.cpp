@@ -13,31 +13,15 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kNameBytes = kBetonNameBytes, kShapeEntries = 32;
-constexpr size_t kTextAt = kShapeEntries * 8 + 8;  // in the arguments
+constexpr size_t kTextAt = kShapeEntries * 8 + 8;  // offset in the arguments
 constexpr uint64_t kMostArrayBytes = uint64_t{1} << 32;
 
 struct RowPart {
   uint64_t bytes = 0, alignment = 1;
 };
 
-/// numpy aligns plain numbers; composite members count as packed.
-RowPart row_part(BetonType type) {
-  switch (type) {
-    case BetonType::real:
-    case BetonType::integer:
-    case BetonType::array:
-    case BetonType::tensor:
-      return {8, 8};
-    case BetonType::image:
-      return {13, 1};
-    case BetonType::bytes:
-    case BetonType::json:
-      return {16, 1};
-    case BetonType::custom:
-      break;
-  }
-  return {};
-}
+/// By BetonType. numpy aligns plain numbers, and packs composite members.
+constexpr RowPart kRowParts[] = {{8, 8}, {8, 8}, {13, 1}, {16, 1}, {8, 8}, {16, 1}, {8, 8}};
 
 uint64_t multiply(uint64_t a, uint64_t b) {
   uint64_t product = 0;
@@ -60,7 +44,7 @@ uint64_t plain_bytes(const std::string& type) {
   return type[1] == 'U' ? multiply(size, 4) : size;
 }
 
-/// descr: what numpy calls dtype.descr, a list of [name, type] or [name, type, shape].
+/// descr: numpy's dtype.descr, a list of [name, type] or [name, type, shape].
 uint64_t value_bytes(const json& descr) {
   if (descr.is_string()) return plain_bytes(descr.get<std::string>());
   if (!descr.is_array() || descr.empty()) throw RunError("the type of its arrays is damaged");
@@ -111,8 +95,7 @@ uint64_t read_array(std::span<const uint8_t> arguments, BetonField& field) {
 std::string read_name(std::span<const uint8_t> bytes) {
   std::string name(reinterpret_cast<const char*>(bytes.data()), kNameBytes);
   name.resize(std::min(name.find('\0'), kNameBytes));
-  const auto readable = [](char c) { return c >= ' ' && c <= '~'; };
-  if (!std::all_of(name.begin(), name.end(), readable)) throw RunError("its name is not readable");
+  if (!is_readable(name)) throw RunError("its name is not readable");
   return name;
 }
 
@@ -122,8 +105,6 @@ BetonType read_type(uint8_t id) {
     throw RunError("it has a type of the user's own (255), whose layout the file does not tell");
   throw RunError("type " + std::to_string(id) + " does not exist");
 }
-
-uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
 
@@ -143,7 +124,7 @@ BetonLayout read_beton_fields(std::span<const uint8_t> descriptors) {
       const std::string name = field.name.empty() ? "" : " '" + field.name + "'";
       throw RunError("field " + std::to_string(i) + name + ": " + error.what());
     }
-    const RowPart part = row_part(field.type);
+    const RowPart part = kRowParts[static_cast<size_t>(field.type)];
     field.offset = round_up(layout.row_bytes, part.alignment);
     layout.row_bytes = field.offset + part.bytes;
     row_alignment = std::max(row_alignment, part.alignment);

@@ -12,16 +12,14 @@
 namespace composer {
 namespace {
 
-constexpr int64_t kLongestSide = 65535;      // of a row's 16 bits
+constexpr int64_t kLongestSide = 65535;      // the limit of a row's 16 bits
 constexpr int64_t kLongestJpegSide = 65500;  // libjpeg's
 
-constexpr uint8_t kEnd = 0xD9;  // with 0xFF before it, JPEG's end marker
-
 bool ends_with_marker(std::span<const uint8_t> stream) {
-  return stream.size() >= 2 && stream[stream.size() - 2] == 0xFF && stream.back() == kEnd;
+  return stream.size() >= 2 && stream[stream.size() - 2] == 0xFF && stream.back() == kEoi;
 }
 
-/// A stream that was cut is not.
+/// False for a stream that was cut off.
 bool is_in_order(std::span<const uint8_t> stream) {
   return ends_with_marker(stream) && has_one_whole_scan(stream);
 }
@@ -30,8 +28,9 @@ JpegRequest whole(ImageSize size, int scale = 1) {
   return {.region = {0, 0, size.height, size.width}, .scale = scale};
 }
 
-/// The crop index of a stream, made by a walk along all its codes. A stream that has none is
-/// decoded (as it came, for the reason): either way it is known to be whole then.
+/// The crop index of a stream, made by a walk along all its codes. A stream without an index is
+/// decoded in its original form, so that an error names the reason. Either way the stream is known
+/// to be whole afterwards.
 std::vector<uint8_t> checked_index(std::span<const uint8_t> stream,
                                    std::span<const uint8_t> as_it_came, ReadScratch& scratch) {
   auto index = make_jpeg_index(stream);
@@ -39,13 +38,13 @@ std::vector<uint8_t> checked_index(std::span<const uint8_t> stream,
   return index;
 }
 
-/// The stream without decoding it to pixels; nothing when that cannot be.
+/// Takes over a stream without decoding it to pixels; nothing when that is impossible.
 std::optional<PackedImage> take_over(const StoredImage& image, const PackOptions& options,
                                      ReadScratch& scratch) {
   const bool as_it_is = options.mode == WriteMode::keep;
   const JpegHeader header = read_jpeg_header(image.bytes);
   if ((header.components != 1 && header.components != 3) || header.precision != 8) return {};
-  if (header.upright_size() != image.size) return {};  // decoding it will say so
+  if (header.upright_size() != image.size) return {};  // decoding it tells the reason
   PackedImage packed{.size = image.size};
   if (image.orientation != 1 || !(header.baseline || as_it_is)) {
     auto stream = transcode_jpeg(image.bytes, image.orientation);
@@ -60,14 +59,13 @@ std::optional<PackedImage> take_over(const StoredImage& image, const PackOptions
   const bool add_end = !as_it_is && !ends_with_marker(stream);
   packed.bytes.reserve(stream.size() + 2);
   packed.bytes.assign(stream.begin(), stream.end());
-  if (add_end) packed.bytes.insert(packed.bytes.end(), {0xFF, kEnd});
+  if (add_end) packed.bytes.insert(packed.bytes.end(), {0xFF, kEoi});
   const auto index = image.index.index();
   const bool known = !index.empty() && jpeg_index_fits(packed.bytes, index);
-  if (known && packed.bytes.size() == image.bytes.size()) {
+  if (known && packed.bytes.size() == image.bytes.size())
     packed.index.assign(index.begin(), index.end());
-  } else if (options.index || !is_in_order(stream)) {
+  else if (options.index || !is_in_order(stream))
     packed.index = checked_index(packed.bytes, stream, scratch);
-  }
   return packed;
 }
 
@@ -110,15 +108,13 @@ bool ImagePacker::wants_jpeg(const StoredImage& image, ImageSize size, int64_t r
   return true;
 }
 
-/// RGB, in the wanted size. A photograph more than twice as large is decoded at a fraction first,
-/// still at least twice as large as wanted.
+/// RGB, in the wanted size. A JPEG more than twice as large is decoded at a fraction of its size
+/// that is still at least twice the wanted size.
 ImageView ImagePacker::decode(const StoredImage& image, ImageSize size, ReadScratch& scratch) {
   int scale = 1;
   while (image.jpeg && image.orientation == 1 && scale < 8 &&
-         image.size.height >= 4 * scale * size.height &&
-         image.size.width >= 4 * scale * size.width) {
+         image.size.height >= 4 * scale * size.height && image.size.width >= 4 * scale * size.width)
     scale *= 2;
-  }
   const ImagePart part = read_part(image, whole(image.size, scale), image.channels, scratch);
   ImageView pixels = part.pixels;
   if (part.whole != size) {
@@ -166,9 +162,8 @@ PackedImage ImagePacker::pack(StoredImage image, int64_t row, ReadScratch& scrat
   } else {
     const size_t row_bytes = static_cast<size_t>(pixels.width) * 3;
     packed.bytes.reserve(row_bytes * static_cast<size_t>(pixels.height));
-    for (int64_t y = 0; y < pixels.height; ++y) {
+    for (int64_t y = 0; y < pixels.height; ++y)
       packed.bytes.insert(packed.bytes.end(), pixels.row(y), pixels.row(y) + row_bytes);
-    }
   }
   return packed;
 }

@@ -1,5 +1,5 @@
-// What becomes of an image on its way into a .beton file: taken over as it is, rewritten without
-// loss, or decoded, made smaller and stored as a JPEG or as pixels.
+// Turns an image into the form that a .beton file stores: the stream as it is, a stream rewritten
+// without loss, or an image that is decoded, made smaller and stored as a JPEG or as pixels.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,18 @@ enum class WriteMode {
 
 struct PackOptions {
   WriteMode mode = WriteMode::jpg;
-  /// Longer sides are shrunk to this (as FFCV: side lengths cut off to whole pixels, area filter).
+  /// Longer sides are shrunk to this (as FFCV: side lengths truncated to whole pixels, area
+  /// filter).
   std::optional<int64_t> max_resolution;
   std::optional<int64_t> smart_threshold;  ///< bytes; without it mode smart stores pixels
-  int jpeg_quality = 90;                   ///< 1..100, of what is encoded
+  int jpeg_quality = 90;                   ///< 1..100, of images that are encoded
   double compress_probability = 0.5;
   bool passthrough = true;  ///< JPEG streams that need no change are not decoded and encoded again
-  /// Makes the crop index of each stream, by a walk along all its codes. Without it streams that
-  /// are taken over are walked along only when their markers are not in order: damage between
-  /// markers is not found then.
+  /// Makes the crop index of each stream by decoding all its codes. Without it a stream that is
+  /// taken over is decoded only when its markers are not in order, so damage between markers is not
+  /// found.
   bool index = true;
-  uint64_t seed = 0;  ///< of the draws of mode proportion
+  uint64_t seed = 0;  ///< seed of mode proportion's draws
 };
 
 enum class Packing {
@@ -48,19 +49,18 @@ struct PackedImage {
   bool resized = false;
   ImageSize size;
   std::vector<uint8_t> bytes{};
-  std::vector<uint8_t>
-      index{};  ///< of a JPEG stream (make_jpeg_index); empty when it has none or none was wanted
+  std::vector<uint8_t> index{};  ///< crop index of a JPEG stream (make_jpeg_index); else empty
 
   bool is_jpeg() const { return packing != Packing::raw; }
 };
 
-/// One thread's; keeps its memory from image to image.
+/// For one thread; keeps its memory from image to image.
 class ImagePacker {
  public:
   explicit ImagePacker(const PackOptions& options) : options_(options) {}
 
-  /// Streams are checked to be whole, EXIF's orientation is applied. row: numbers the draws.
-  /// scratch: the one that `image` was opened with. Throws RunError with the reason when pixels are
+  /// Streams are checked to be whole; EXIF's orientation is applied. row: the draws' number.
+  /// scratch: the scratch that opened `image`. Throws RunError with the reason when pixels are
   /// missing or the image is too large for the format.
   PackedImage pack(StoredImage image, int64_t row, ReadScratch& scratch);
 

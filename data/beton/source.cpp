@@ -39,7 +39,7 @@ float read_number(const uint8_t* at) {
   return static_cast<float>(value);
 }
 
-/// Of numpy's name for it; null for one that is no plain number of this machine's byte order.
+/// The type with this name in numpy; null unless it is a plain number of this machine's byte order.
 const PlainNumber* plain_number(const std::string& dtype) {
   static const std::map<std::string, PlainNumber> numbers{
       {"<f4", {4, read_number<float>}},    {"<f8", {8, read_number<double>}},
@@ -62,7 +62,7 @@ int64_t numbers_in(const BetonField& field) {
   return numbers;
 }
 
-/// What is trained on of the type.
+/// The field of this type that is trained on.
 size_t field_of(const BetonFile& file, BetonType type, const char* what) {
   const auto field = type == BetonType::integer ? label_field(file) : file.find_field(type);
   if (field) return *field;
@@ -74,8 +74,8 @@ size_t field_of(const BetonFile& file, BetonType type, const char* what) {
                                : std::string()));
 }
 
-/// The field of numbers of this name, or those that a target's several numbers were written to:
-/// name[0], name[1], ...
+/// The field of numbers with this name, or the fields name[0], name[1], ... of a target with
+/// several numbers.
 std::vector<size_t> fields_of_target(const BetonFile& file, const std::string& name) {
   const auto names = number_fields(file);
   std::map<std::string, size_t> fields;
@@ -92,7 +92,7 @@ std::vector<size_t> fields_of_target(const BetonFile& file, const std::string& n
                   nearest_name(name, names));
 }
 
-/// Says every five seconds how far a copy is.
+/// Logs a copy's progress every five seconds.
 class CopyProgress {
  public:
   CopyProgress(const std::string& from, const fs::path& folder, uint64_t bytes)
@@ -113,7 +113,7 @@ class CopyProgress {
   double begin_ = steady_seconds(), told_ = begin_;
 };
 
-/// folder: that of `out`.
+/// folder: the folder of `out`.
 void copy_whole(const fs::path& from, uint64_t bytes, const fs::path& folder, AtomicFile& out) {
   std::ifstream in(from, std::ios::binary);
   std::vector<uint8_t> block(size_t{8} << 20);
@@ -140,8 +140,35 @@ UserError no_copy(const std::string& path, const std::string& folder, uint64_t b
                    std::to_string(bytes / 1'000'000) + " MB of room: " + reason);
 }
 
-/// source: the stamp of the file that both are of. An index that serves it may be another
-/// process's, which adds to it: it stays as it is.
+/// copy_to_folder for an object of a store.
+std::string download_to_folder(ObjectStore& store, const RemotePath& path,
+                               const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const auto object = store.stat(path.key());
+  if (!object) throw UserError(path.text() + ": there is no such object");
+  const fs::path to = fs::path(folder) / path.name(), origin = to.string() + ".origin";
+  const std::string version = path.identity() + "\n" + object->etag + "\n";
+  if (fs::is_regular_file(to, error) && fs::file_size(to) == object->bytes &&
+      text_of(origin) == version)
+    return to.string();
+  remove_partial_files(folder);
+  try {
+    AtomicFile out(to), note(origin);
+    CopyProgress progress(path.text(), folder, object->bytes);
+    download(store, *object, out, [&](uint64_t done) { progress.tell(done); });
+    note.write(version);
+    fs::remove(origin, error);  // the copy that it described is replaced
+    out.commit();
+    note.commit();
+  } catch (const RunError& problem) {
+    throw no_copy(path.text(), folder, object->bytes, problem.what());
+  }
+  return to.string();
+}
+
+/// source: the stamp of the file that both indices belong to. A usable index in the folder stays as
+/// it is: another process may be adding to it.
 void copy_index(const fs::path& from, const fs::path& to, const FileStamp& source) {
   if (IndexTable(from, source).empty() || !IndexTable(to, source).empty()) return;
   try {
@@ -153,7 +180,7 @@ void copy_index(const fs::path& from, const fs::path& to, const FileStamp& sourc
   }
 }
 
-/// Once for each file.
+/// Logs which field is the label, once for each file.
 void tell_of_label(const BetonFile& file, size_t label) {
   std::vector<std::string> integers;
   for (const auto& field : file.fields())
@@ -225,14 +252,8 @@ void BetonSource::read_values(int64_t index, std::span<float> values) const {
             *to++ = type.read(&bytes[at]);
           return true;
         };
-        const auto bytes = file_->bytes(index, field);
-        if (file_->remote() == nullptr) {
-          file_->mapping().use(bytes, [&] { return convert(bytes); });
-        } else {
-          std::vector<uint8_t> copy;
-          file_->read(bytes, copy);
-          convert(copy);
-        }
+        std::vector<uint8_t> copy;
+        file_->use(file_->bytes(index, field), copy, convert);
       }
     }
   }
@@ -259,7 +280,7 @@ int64_t BetonSource::page(int64_t index) const {
   try {
     return static_cast<int64_t>(file_->page(index, image_field_));
   } catch (const RunError&) {
-    return 0;  // open() will tell
+    return 0;  // open() throws the reason
   }
 }
 
@@ -308,7 +329,7 @@ std::optional<FileStamp> BetonSource::remote_stamp() const {
 }
 
 void BetonSource::forget(int64_t index, bool whole_page) const {
-  constexpr uint64_t largest_unit = 256 << 10;  // the system drops whole units of pages only
+  constexpr uint64_t largest_unit = 256 << 10;  // the kernel drops whole units of pages only
   const auto bytes = extent(index, whole_page);
   if (!bytes) return;
   const auto begin = bytes->begin - std::min(bytes->begin, largest_unit);
@@ -328,32 +349,6 @@ bool is_beton(const fs::path& path) {
   return head[0] == 2 && head[1] == 0;
 }
 
-std::string download_to_folder(ObjectStore& store, const RemotePath& path,
-                               const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  const auto object = store.stat(path.key());
-  if (!object) throw UserError(path.text() + ": there is no such object");
-  const fs::path to = fs::path(folder) / path.name(), origin = to.string() + ".origin";
-  const std::string version = path.identity() + "\n" + object->etag + "\n";
-  if (fs::is_regular_file(to, error) && fs::file_size(to) == object->bytes &&
-      text_of(origin) == version)
-    return to.string();
-  remove_partial_files(folder);
-  try {
-    AtomicFile out(to), note(origin);
-    CopyProgress progress(path.text(), folder, object->bytes);
-    download(store, *object, out, [&](uint64_t done) { progress.tell(done); });
-    note.write(version);
-    fs::remove(origin, error);  // what it told of goes
-    out.commit();
-    note.commit();
-  } catch (const RunError& problem) {
-    throw no_copy(path.text(), folder, object->bytes, problem.what());
-  }
-  return to.string();
-}
-
 std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index,
                            const RemoteOptions& remote) {
   if (is_remote(path)) {
@@ -367,14 +362,13 @@ std::string copy_to_folder(const std::string& path, const std::string& folder, b
   const uint64_t bytes = fs::file_size(path);
   const auto time = fs::last_write_time(path);
   if (fs::is_regular_file(to, error) && fs::file_size(to) == bytes &&
-      fs::last_write_time(to) == time) {
+      fs::last_write_time(to) == time)
     return to.string();
-  }
   remove_partial_files(folder);
   try {
     AtomicFile out(to);
     copy_whole(path, bytes, folder, out);
-    out.set_time(time);  // a process that finds the file takes it for the same by its time
+    out.set_time(time);  // other processes recognise the file by its time
     out.commit();
   } catch (const RunError& problem) {
     throw no_copy(path, folder, bytes, problem.what());

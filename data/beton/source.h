@@ -1,5 +1,5 @@
-// The samples of a .beton file: its first image field, and its label or the fields of numbers that
-// are chosen.
+// The samples of a .beton file: the first image field, and the label or the chosen fields of
+// numbers.
 #pragma once
 
 #include <filesystem>
@@ -13,21 +13,18 @@
 
 namespace composer {
 
-class ObjectStore;
-class RemotePath;
-
 class BetonSource : public Source {
  public:
-  /// What is done about a file without an integer field, where no targets are named.
+  /// How a file without an integer field is treated when no targets are named.
   enum class Unlabelled {
     refuse,
-    take,  ///< all its samples have the class 0
+    take,  ///< all its samples get class 0
   };
 
-  /// channels: 3, or 1 to turn every image gray. targets: names of fields whose numbers are each
-  /// sample's values: real numbers, integers, arrays of plain numbers, or x for fields x[0], x[1],
-  /// ...; none = the class of label_field(). Throws UserError when the file cannot be read, or
-  /// lacks such fields.
+  /// channels: 3, or 1 to turn every image gray. targets: names of the fields with each sample's
+  /// values: real numbers, integers, arrays of plain numbers, or x for the fields x[0], x[1], ...;
+  /// empty: the class in label_field(). Throws UserError when the file cannot be read, or lacks
+  /// such fields.
   BetonSource(const std::string& path, int64_t channels,
               const std::vector<std::string>& targets = {},
               Unlabelled unlabelled = Unlabelled::refuse)
@@ -66,32 +63,28 @@ class BetonSource : public Source {
   std::unique_ptr<const BetonFile> file_;
   int64_t channels_;
   size_t image_field_ = 0;
-  std::optional<size_t> label_field_;  ///< none where there are values, or no classes
+  std::optional<size_t> label_field_;  ///< empty with values, or without classes
   std::vector<size_t> value_fields_;
   std::vector<std::string> value_names_;
 };
 
-/// The integer field called label, labels, target or class, else the first one, of which the log
-/// tells once where there are several. Nothing where there is none.
+/// The integer field called label, labels, target or class, else the first one; the log names it
+/// once when there are several. Nothing without an integer field.
 std::optional<size_t> label_field(const BetonFile& file);
 
-/// Names of the fields that targets may name.
+/// Names of the fields that may be targets.
 std::vector<std::string> number_fields(const BetonFile& file);
 
-/// Whether a file is to be read as .beton: by its name (.beton, .ffcv), else, of a local one, by
-/// its first bytes.
+/// Whether a file is read as .beton: its name ends in .beton or .ffcv, or a local file begins like
+/// one.
 bool is_beton(const std::filesystem::path& path);
 
-/// Copies the file, which may be remote, and its crop index where that is wanted and the folder has
-/// none of this version of the file, to the folder, with a progress line in the log, unless the
-/// same file (by size and time, or a remote one's ETag, which is noted beside it) is there already;
-/// returns the copy's path. For folders on a disk of the machine's own. Written beside and renamed.
+/// Copies the file, which may be remote, to the folder, unless the folder has the same file already
+/// (equal size and time; of a remote file an equal ETag, which is noted beside the copy).
+/// with_index: copies the crop index too where the folder has none for this version of the file.
+/// The log shows the progress. Files are written beside and renamed. Returns the copy's path.
 /// Throws UserError naming what is missing or full.
 std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index,
                            const RemoteOptions& remote = {});
-
-/// The same of a store's object, without an index: what copy_to_folder does of remote paths.
-std::string download_to_folder(ObjectStore& store, const RemotePath& path,
-                               const std::string& folder);
 
 }  // namespace composer

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/remote/remote_error.h"
-#include "data/beton/decode_whole.h"
 
 namespace composer {
 namespace {

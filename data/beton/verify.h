@@ -1,4 +1,4 @@
-// Whether all fields of a .beton file's rows can be read.
+// Checks that all fields of a .beton file's rows can be read.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace composer {
 
-/// Decodes the row's images and JSON and reads its arrays. scratch: what they are read into. The
-/// finding names the fields. Throws RemoteError where a store fails.
+/// Decodes the row's images and JSON and reads its arrays. scratch: memory for reading. The finding
+/// names the fields. Throws RemoteError when a store fails.
 SampleFinding verify_row(const BetonFile& file, int64_t row, ReadScratch& scratch);
 
 }  // namespace composer

@@ -19,25 +19,25 @@
 namespace composer {
 namespace {
 
-constexpr size_t kWaitingBytes = 256 << 20;  // packed images that wait for their turn
+constexpr size_t kWaitingBytes = 256 << 20;  // limit of packed images that wait for their turn
 
 struct Packed {
   bool done = false;
   PackedImage image;
   int64_t label = 0;
   std::vector<float> values;
-  std::string bad;           ///< the reason
-  std::exception_ptr error;  ///< anything else
+  std::string bad;           ///< why the sample is bad
+  std::exception_ptr error;  ///< any other exception
 };
 
-/// Those that lie by the data.
+/// The crop indices beside the data; null without them.
 std::unique_ptr<const IndexTable> known_indices(const Source& source) {
   const auto path = source.indexed_path();
   if (path.empty() || source.remote_stamp()) return nullptr;
   return std::make_unique<const IndexTable>(index_file_of(path), index_stamp_of(path));
 }
 
-/// Threads that pack the samples ahead of their turn; take() gives them in order.
+/// Threads pack samples ahead of their turn; take() returns the samples in order.
 class Packers {
  public:
   Packers(const Source& source, const WriteOptions& options, int64_t samples)
@@ -127,11 +127,11 @@ class Packers {
   const Source& source_;
   const WriteOptions& options_;
   const int64_t samples_;
-  const std::unique_ptr<const IndexTable> known_;  // null when the set has none
+  const std::unique_ptr<const IndexTable> known_;  // null without an index
   int64_t window_;
   std::mutex mutex_;
   std::condition_variable ready_, room_;
-  std::vector<Packed> ring_;  // a sample's place: its position modulo the window
+  std::vector<Packed> ring_;  // a sample's slot is its position modulo the window
   int64_t begun_ = 0, taken_ = 0;
   size_t waiting_bytes_ = 0;
   bool stopped_ = false;
@@ -139,27 +139,15 @@ class Packers {
 };
 
 void count(const PackedImage& image, WriteReport& report) {
-  switch (image.packing) {
-    case Packing::passed:
-      ++report.passed;
-      break;
-    case Packing::transcoded:
-      ++report.transcoded;
-      break;
-    case Packing::rotated:
-      ++report.rotated;
-      break;
-    case Packing::encoded:
-      ++report.encoded;
-      break;
-    case Packing::raw:
-      ++report.raw;
-      break;
-  }
+  static constexpr int64_t WriteReport::*kCounts[] = {
+      // by Packing
+      &WriteReport::passed, &WriteReport::transcoded, &WriteReport::rotated, &WriteReport::encoded,
+      &WriteReport::raw};
+  ++(report.*kCounts[static_cast<size_t>(image.packing)]);
   if (image.resized) ++report.resized;
 }
 
-/// Puts packed images into rows, and does with bad ones what the options say.
+/// Writes packed images into rows, and treats bad samples as the options say.
 class Rows {
  public:
   Rows(BetonWriter& writer, const WriteOptions& options, WriteReport& report)
@@ -179,11 +167,10 @@ class Rows {
     if (options_.on_bad_sample == OnBadSample::error) throw RunError(name + ": " + reason);
     report_.bad.emplace_back(name, reason);
     if (options_.on_bad_sample == OnBadSample::skip) return;
-    if (writer_.rows() == 0) {
+    if (writer_.rows() == 0)
       ++missing_;
-    } else {
+    else
       again();
-    }
   }
 
  private:
@@ -242,14 +229,12 @@ WriteReport write_beton(const Source& source, const std::filesystem::path& path,
       Packed packed = packers.take();
       if (packed.error) std::rethrow_exception(packed.error);
       const int64_t sample = packers.sample(position);
-      if (packed.bad.empty()) {
+      if (packed.bad.empty())
         packed.bad = writer.refusal(packed.image.size, packed.image.bytes.size());
-      }
-      if (packed.bad.empty()) {
+      if (packed.bad.empty())
         rows.good(packed);
-      } else {
+      else
         rows.bad(source.name(sample), packed.bad);
-      }
       if (options.progress) options.progress(position + 1, samples);
     }
   }

@@ -1,5 +1,5 @@
-// Writes a set of images as a .beton file, by several threads; the file's bytes do not depend on
-// how many.
+// Writes a set of images as a .beton file with several threads, whose number does not change the
+// file's bytes.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ struct WriteOptions {
   /// ones: after them). skip: the file has no row for it. error: nothing is written.
   OnBadSample on_bad_sample = OnBadSample::error;
   uint64_t page_size = 0;     ///< bytes; 0: 8 MiB, and larger once an image needs it
-  int num_workers = 0;        ///< threads that read and encode; 0: as many as the machine has
+  int num_workers = 0;        ///< threads that read and encode; 0: one a processor
   std::vector<int64_t> rows;  ///< samples to write, in this order; empty: all
 
-  /// Called by the caller's thread. Throwing ends the writing; nothing is left.
+  /// Called on the caller's thread. An exception ends the writing; no file is left.
   std::function<void(int64_t done, int64_t total)> progress;
-  /// Gets the crop index (make_jpeg_index) of each row that is a JPEG stream, in ascending order;
-  /// empty for a stream that has none (or without pack.index). Called by the caller's thread.
+  /// Gets the crop index (make_jpeg_index) of each row with a JPEG stream, in ascending order;
+  /// empty for a stream without one, or without pack.index. Called on the caller's thread.
   std::function<void(int64_t row, const std::vector<uint8_t>& index)> index;
 };
 
 struct WriteReport {
   int64_t rows = 0;
-  uint64_t bytes = 0;  ///< of the file
-  // Rows by what became of their images; those replaced count nowhere but in `bad`.
+  uint64_t bytes = 0;  ///< the file's length
+  // Rows by the way their images were stored; replaced rows count in `bad` only.
   int64_t passed = 0, transcoded = 0, rotated = 0, encoded = 0, raw = 0;
-  int64_t resized = 0;                                   ///< of those encoded and raw
+  int64_t resized = 0;                                   ///< of the rows encoded and raw
   std::vector<std::pair<std::string, std::string>> bad;  ///< name and reason
 };
 
@@ -47,14 +47,14 @@ struct WriteReport {
 WriteReport write_beton(const Source& source, const std::filesystem::path& path,
                         const WriteOptions& options);
 
-/// The same, and the crop indices of the rows in the side file index_file_of(path), where that is
-/// wanted and there are JPEG streams; else the side file of a file that was replaced is removed.
-/// options.index: not set.
+/// The same, and the crop indices of the rows in the side file index_file_of(path), if side_file is
+/// true and there are JPEG streams; else an older side file is removed. options.index: not set.
 WriteReport write_with_side_file(const Source& source, const std::filesystem::path& path,
                                  WriteOptions options, bool side_file);
 
-/// WriteOptions::rows of the first `subset` of these rows, or of all. rows: of so many samples;
-/// empty = all. shuffle: the seed of a random order; none = the rows' own.
+/// WriteOptions::rows for the first `subset` of these rows, or for all of them. rows: rows of a set
+/// of `samples` samples; empty: all. shuffle: the seed of a random order; without it the rows keep
+/// their order.
 std::vector<int64_t> rows_to_write(std::vector<int64_t> rows, int64_t samples,
                                    std::optional<int64_t> subset, std::optional<uint64_t> shuffle);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 #include <unordered_map>
 
@@ -12,15 +13,12 @@
 namespace composer {
 namespace {
 
-constexpr uint64_t kTargetAt = 16;  // in the row
+constexpr uint64_t kTargetAt = 16;  // offset in the row
 constexpr uint64_t kDefaultPage = 8 << 20, kLeastPage = 2 << 20, kLargestPage = uint64_t{2} << 30;
 
-/// Little-endian.
 template <class T>
 void put(std::vector<uint8_t>& out, size_t at, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    out[at + i] = static_cast<uint8_t>(static_cast<uint64_t>(value) >> 8 * i);
-  }
+  std::memcpy(&out[at], &value, sizeof value);
 }
 
 void put_field(std::vector<uint8_t>& out, size_t index, BetonType type, const char* name) {
@@ -29,16 +27,12 @@ void put_field(std::vector<uint8_t>& out, size_t index, BetonType type, const ch
   std::memcpy(&out[at + 1], name, std::strlen(name));
 }
 
-uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
-
 std::vector<std::string> checked_names(std::vector<std::string> names) {
   std::vector<std::string> problems;
   std::unordered_map<std::string_view, int> counts;
   for (const auto& name : names) ++counts[name];
   for (const auto& name : names) {
-    const bool readable =
-        std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
-    if (!readable || name.empty() || name.size() > kBetonNameBytes)
+    if (!is_readable(name) || name.empty() || name.size() > kBetonNameBytes)
       problems.push_back("'" + name + "' can be no field of a .beton file: a name has 1 to " +
                          std::to_string(kBetonNameBytes) + " letters of ASCII");
     if (name == "image" || counts[name] > 1)
@@ -89,17 +83,15 @@ uint64_t BetonWriter::data_begin() const {
 }
 
 std::string BetonWriter::refusal(ImageSize size, uint64_t bytes) const {
-  if (size.height < 1 || size.width < 1 || size.height > 65535 || size.width > 65535) {
-    return "an image of " + std::to_string(size.width) + " x " + std::to_string(size.height) +
-           " pixels; a .beton file holds 65535 a side";
-  }
+  if (size.height < 1 || size.width < 1 || size.height > 65535 || size.width > 65535)
+    return "an image of " + size_text(size) + " pixels; a .beton file holds 65535 a side";
   if (bytes <= (page_grows_ ? kLargestPage : page_size_)) return {};
   return "an image of " + std::to_string(bytes) + " bytes does not fit a page of " +
          std::to_string(page_size_) + (page_grows_ ? "" : "; a larger --page_size does");
 }
 
-/// A page of twice the size holds the pages written so far as they are: pages begin at multiples of
-/// their size.
+/// Offset of a region of so many bytes. Doubling the page size keeps the regions written so far
+/// valid, since pages begin at multiples of their size.
 uint64_t BetonWriter::place(uint64_t bytes) {
   while (bytes > page_size_) page_size_ *= 2;
   const uint64_t page_end = position_ / page_size_ * page_size_ + page_size_;
@@ -160,7 +152,7 @@ std::vector<uint8_t> BetonWriter::head(uint64_t table) const {
 std::vector<uint8_t> BetonWriter::regions() const {
   std::vector<uint8_t> out(rows_.size() * kBetonEntryBytes);
   std::vector<size_t> order(rows_.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
     return rows_[a].region.begin < rows_[b].region.begin;
   });

@@ -14,35 +14,35 @@
 
 namespace composer {
 
-/// Where an image lies in the file.
+/// An image's bytes in the file.
 struct BetonRegion {
   uint64_t begin = 0;
   uint64_t bytes = 0;
 };
 
-/// Rows come one after the other; the file's bytes depend on nothing else. Regions are packed into
-/// pages in the order of the rows. An AtomicFile, which finish() flushes to the disk and commits.
+/// The file's bytes depend on the rows and their order alone. Regions are packed into pages in the
+/// order of the rows. finish() flushes the file to the disk and gives it its name (AtomicFile).
 /// Memory: 48 bytes a row, and 4 a value.
 class BetonWriter {
  public:
-  /// most_rows: rows there may be at most. page_size: a power of two from 2 MiB to 2 GiB, or 0: 8
-  /// MiB, and larger once an image needs it. values: names of the fields that there are in place of
-  /// the label; none = the label. Throws UserError for another page size, for names that FFCV's
-  /// format cannot hold, for a folder that is missing or may not be written in.
+  /// most_rows: the largest number of rows. page_size: a power of two from 2 MiB to 2 GiB, or 0: 8
+  /// MiB, and larger once an image needs it. values: names of the fields that replace the label;
+  /// empty: the label. Throws UserError for another page size, for names that FFCV's format cannot
+  /// hold, and for a folder that is missing or not writable.
   BetonWriter(const std::filesystem::path& path, int64_t most_rows, uint64_t page_size = 0,
               std::vector<std::string> values = {});
 
-  /// Why an image of so many bytes cannot be added; empty when it can.
+  /// The reason why an image of this size cannot be added; empty when it can.
   std::string refusal(ImageSize size, uint64_t bytes) const;
-  /// jpeg: bytes are a JPEG stream, else the pixels, RGB. Throws RunError with the reason when the
-  /// image is refused or the disk is full. values: as many as there are names.
+  /// jpeg: whether `bytes` are a JPEG stream, or else RGB pixels. values: one for each name. Throws
+  /// RunError with the reason when the image is refused or the disk is full.
   BetonRegion add(bool jpeg, ImageSize size, std::span<const uint8_t> bytes, int64_t label,
                   std::span<const float> values = {});
-  /// A row with the image and the target of an earlier one, whose bytes are not stored again.
+  /// Adds a row with the image and target of an earlier row; the bytes are not stored again.
   void repeat(int64_t row);
 
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
-  /// Of the file; returns its length. Throws RunError when not all could be written.
+  /// Finishes the file and returns its length. Throws RunError when not all could be written.
   uint64_t finish();
 
  private:
@@ -66,7 +66,7 @@ class BetonWriter {
   std::unique_ptr<AtomicFile> file_;
   uint64_t position_;  // where the next region may begin
   std::vector<Row> rows_;
-  std::vector<float> values_;  // of the rows, one after the other
+  std::vector<float> values_;  // the rows' values, one row after the other
 };
 
 }  // namespace composer

@@ -12,15 +12,15 @@ namespace composer {
 
 class Xxh64;
 
-/// All functions throw RunError when OpenSSL refuses, as where its configuration forbids the
-/// algorithm.
+/// All functions throw RunError when OpenSSL refuses, for instance because its configuration
+/// forbids the algorithm.
 class Digest {
  public:
-  /// Whether there is such an algorithm, and it is not forbidden. Names are those of Python's
-  /// hashlib, sha256, sha3_512, md5, and xxh64.
+  /// Whether the algorithm exists and is not forbidden. Names are those of Python's hashlib,
+  /// sha256, sha3_512, md5, and xxh64.
   static bool knows(const std::string& algorithm);
 
-  /// algorithm: one that is known.
+  /// algorithm: one for which knows() is true.
   explicit Digest(const std::string& algorithm);
   ~Digest();
   Digest(Digest&&) noexcept;
@@ -31,11 +31,11 @@ class Digest {
 
  private:
   std::string algorithm_;
-  std::unique_ptr<Xxh64> xxh64_;  ///< else null
+  std::unique_ptr<Xxh64> xxh64_;  ///< null for OpenSSL's algorithms
   std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
-/// Of the whole message.
+/// The SHA-256 of a whole message, in hexadecimal digits.
 std::string sha256_hex(std::span<const uint8_t> bytes);
 
 }  // namespace composer

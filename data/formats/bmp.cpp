@@ -1,13 +1,11 @@
-#include "data/formats/bmp.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/files/byte_reader.h"
+#include "data/formats/formats.h"
 
 namespace composer {
 namespace {
@@ -15,23 +13,21 @@ namespace {
 using Colour = std::array<uint8_t, 3>;
 
 constexpr uint32_t kFileHeaderBytes = 14;
+constexpr uint32_t kCoreHeader = 12;  // length of OS/2 1's header
 
 enum Compression : uint32_t { kPlain = 0, kRle8 = 1, kRle4 = 2, kMasks = 3 };
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken BMP: " + reason); }
-[[noreturn]] void unsupported(const std::string& what) {
-  throw RunError("a BMP with " + what + ", which is not supported");
-}
+constexpr FormatErrors kBmp{"BMP"};
 
 struct Header {
-  uint32_t bytes = 0;   ///< of the header that tells the size
-  uint32_t pixels = 0;  ///< where they begin in the file
+  uint32_t bytes = 0;   ///< length of the second header
+  uint32_t pixels = 0;  ///< offset in the file
   int64_t width = 0, height = 0;
   bool top_down = false;
   uint32_t bits = 0;
   uint32_t compression = kPlain;
   uint32_t colours = 0;
-  std::array<uint32_t, 3> masks{};  ///< of red, green and blue; all 0 where there are none
+  std::array<uint32_t, 3> masks{};  ///< of red, green and blue; all 0 without masks
 
   bool run_length() const { return compression == kRle8 || compression == kRle4; }
   int64_t row_bytes() const { return (width * bits + 31) / 32 * 4; }
@@ -55,28 +51,23 @@ void read_info(ByteReader& reader, Header& header) {
   reader.take(3 * sizeof(uint32_t));  // bytes of the pixels, resolution
   header.colours = reader.number<uint32_t>();
   reader.number<uint32_t>();  // important colours
-  // In the shortest header's file the masks follow it.
+  // The masks follow the shortest header; longer ones contain them.
   if (header.compression != kMasks) return;
   for (uint32_t& mask : header.masks) mask = reader.number<uint32_t>();
 }
 
 void check(const Header& header) {
-  if (header.width <= 0 || header.height <= 0) refuse("an image without pixels");
-  if (header.height * header.width > kMaxPixels) {
-    refuse(std::to_string(header.width) + " x " + std::to_string(header.height) +
-           " pixels are too many");
-  }
+  kBmp.check_size(header.height, header.width);
   constexpr uint32_t kDepths[] = {1, 4, 8, 16, 24, 32};
-  if (std::find(std::begin(kDepths), std::end(kDepths), header.bits) == std::end(kDepths)) {
-    unsupported(std::to_string(header.bits) + " bits a pixel");
-  }
+  if (std::ranges::find(kDepths, header.bits) == std::end(kDepths))
+    kBmp.unsupported(std::to_string(header.bits) + " bits a pixel");
   const bool fits = header.compression == kPlain ||
                     (header.compression == kRle8 && header.bits == 8) ||
                     (header.compression == kRle4 && header.bits == 4) ||
                     (header.compression == kMasks && header.bits >= 16);
   if (!fits) {
-    unsupported("compression " + std::to_string(header.compression) + " of " +
-                std::to_string(header.bits) + " bits a pixel");
+    kBmp.unsupported("compression " + std::to_string(header.compression) + " of " +
+                     std::to_string(header.bits) + " bits a pixel");
   }
 }
 
@@ -85,39 +76,31 @@ Header read_header(ByteReader& reader) {
   reader.take(10);  // BM, the file's size, reserved
   header.pixels = reader.number<uint32_t>();
   header.bytes = reader.number<uint32_t>();
-  switch (header.bytes) {
-    case 12:
-      read_core_size(reader, header);
-      break;
-    case 40:
-    case 52:
-    case 56:
-    case 64:
-    case 108:
-    case 124:
-      read_info(reader, header);
-      break;
-    default:
-      refuse("a header of " + std::to_string(header.bytes) + " bytes");
-  }
-  if (header.pixels < kFileHeaderBytes + header.bytes) refuse("its pixels begin in its header");
+  constexpr uint32_t kInfoHeaders[] = {40, 52, 56, 64, 108, 124};
+  if (header.bytes == kCoreHeader)
+    read_core_size(reader, header);
+  else if (std::ranges::find(kInfoHeaders, header.bytes) != std::end(kInfoHeaders))
+    read_info(reader, header);
+  else
+    kBmp.refuse("a header of " + std::to_string(header.bytes) + " bytes");
+  if (header.pixels < kFileHeaderBytes + header.bytes)
+    kBmp.refuse("its pixels begin in its header");
   check(header);
   return header;
 }
 
-/// Colours that the file does not give are black.
+/// Colours that are missing in the file are black.
 std::vector<Colour> read_palette(std::span<const uint8_t> bytes, Header& header) {
   std::vector<Colour> palette(256);
   if (header.bits > 8) return palette;
   const uint32_t begin = kFileHeaderBytes + header.bytes;
-  const uint32_t each = header.bytes == 12 ? 3 : 4;
+  const uint32_t each = header.bytes == kCoreHeader ? 3 : 4;
   const uint32_t most = 1U << header.bits;
   if (header.colours == 0) header.colours = most;
-  // Some writers forget the palette when they say where the pixels begin.
+  // Some writers forget the palette in the offset of the pixels.
   const uint64_t palette_bytes = uint64_t{each} * header.colours;
-  if (header.pixels == begin && begin + palette_bytes <= bytes.size()) {
+  if (header.pixels == begin && begin + palette_bytes <= bytes.size())
     header.pixels += static_cast<uint32_t>(palette_bytes);
-  }
   ByteReader reader(bytes, begin);
   for (uint32_t i = 0; i < std::min(header.colours, most); ++i) {
     const auto entry = reader.take(each);
@@ -126,7 +109,7 @@ std::vector<Colour> read_palette(std::span<const uint8_t> bytes, Header& header)
   return palette;
 }
 
-/// Where one channel lies in a pixel.
+/// The bits of one channel in a pixel.
 struct Channel {
   unsigned shift = 0;
   uint32_t most = 0;
@@ -135,7 +118,7 @@ struct Channel {
     if (mask == 0) return;
     shift = static_cast<unsigned>(std::countr_zero(mask));
     most = mask >> shift;
-    if ((most & (most + 1)) != 0) refuse("a channel's bits do not lie together");
+    if ((most & (most + 1)) != 0) kBmp.refuse("a channel's bits do not lie together");
   }
   uint8_t of(uint32_t pixel) const {
     if (most == 0) return 0;
@@ -172,7 +155,7 @@ void look_up_row(const uint8_t* row, const Header& header, const std::vector<Col
   }
 }
 
-/// Run-length codes to a byte a pixel, rows as they come in the file. What they leave out is
+/// Run-length codes to a byte a pixel, rows in the order of the file. Pixels without a code have
 /// colour 0.
 class RunLength {
  public:
@@ -208,13 +191,13 @@ class RunLength {
     return static_cast<uint8_t>(i % 2 == 0 ? byte >> 4 : byte & 15);
   }
 
-  /// Beyond the end of the row there is nothing.
+  /// Ignores pixels beyond the end of the row.
   void put(uint8_t value) {
     if (x_ < width_) pixels_[static_cast<size_t>(y_ * width_ + x_++)] = value;
   }
 
-  /// Pixels that stand for themselves, filled up to a multiple of two bytes. False at the image's
-  /// end, where the fill may be missing.
+  /// Copies literal pixels, which are padded to a multiple of two bytes. False at the image's end,
+  /// where the padding may be missing.
   bool copy(int count) {
     const int bytes = four_bits_ ? (count + 1) / 2 : count;
     const auto literal = codes_.take(static_cast<uint64_t>(bytes));
@@ -233,39 +216,37 @@ class RunLength {
   std::vector<uint8_t> pixels_;
 };
 
-/// Row y from the top of the rows as they lie in the file, each of `stride` bytes.
+/// Row y from the top; rows: in the order of the file, `stride` bytes each.
 const uint8_t* stored_row(const uint8_t* rows, const Header& header, int64_t stride, int64_t y) {
   return rows + (header.top_down ? y : header.height - 1 - y) * stride;
 }
 
 void read_runs(std::span<const uint8_t> codes, const Header& header,
                const std::vector<Colour>& palette, Image& out) {
-  constexpr size_t kMostPixels = 128;  // of a byte: 255 of two
-  if (static_cast<size_t>(header.height * header.width) / kMostPixels > codes.size()) {
-    refuse("the data end too early");
-  }
+  constexpr size_t kMostPixels = 128;  // two bytes code at most 255 pixels
+  if (static_cast<size_t>(header.height * header.width) / kMostPixels > codes.size())
+    kBmp.refuse("the data end too early");
   const auto indices = RunLength(codes, header).decode();
   Header bytes = header;
   bytes.bits = 8;
   out.resize(header.height, header.width, 3);
-  for (int64_t y = 0; y < header.height; ++y) {
+  for (int64_t y = 0; y < header.height; ++y)
     look_up_row(stored_row(indices.data(), header, header.width, y), bytes, palette, out.row(y));
-  }
 }
 
 void read_rows(std::span<const uint8_t> rows, const Header& header,
                const std::vector<Colour>& palette, Image& out) {
   const auto channels = channels_of(header);
   const int64_t stride = header.row_bytes();
-  if (static_cast<int64_t>(rows.size()) < header.height * stride) refuse("the data end too early");
+  if (static_cast<int64_t>(rows.size()) < header.height * stride)
+    kBmp.refuse("the data end too early");
   out.resize(header.height, header.width, 3);
   for (int64_t y = 0; y < header.height; ++y) {
     const uint8_t* row = stored_row(rows.data(), header, stride, y);
-    if (header.bits <= 8) {
+    if (header.bits <= 8)
       look_up_row(row, header, palette, out.row(y));
-    } else {
+    else
       convert_row(row, header, channels, out.row(y));
-    }
   }
 }
 
@@ -276,15 +257,14 @@ void decode_bmp(std::span<const uint8_t> bytes, Image& out) {
     ByteReader reader(bytes);
     Header header = read_header(reader);
     const auto palette = read_palette(bytes, header);
-    if (header.pixels > bytes.size()) refuse("the data end too early");
+    if (header.pixels > bytes.size()) kBmp.refuse("the data end too early");
     const auto pixels = bytes.subspan(header.pixels);
-    if (header.run_length()) {
+    if (header.run_length())
       read_runs(pixels, header, palette, out);
-    } else {
+    else
       read_rows(pixels, header, palette, out);
-    }
   } catch (const FormatError&) {
-    refuse("the data end too early");
+    kBmp.refuse("the data end too early");
   }
 }
 

@@ -4,12 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "data/formats/bmp.h"
-#include "data/formats/gif.h"
-#include "data/formats/png.h"
-#include "data/formats/pnm.h"
-#include "data/formats/tiff.h"
-#include "data/formats/webp.h"
+#include "data/formats/formats.h"
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
 #include "data/pixels/orient.h"
@@ -39,6 +34,9 @@ std::string_view unreadable_format(std::string_view head) {
   return {};
 }
 
+/// A canvas may be larger than its frame without more bytes, up to this many pixels.
+constexpr int64_t kBareCanvasPixels = int64_t{1} << 22;
+
 void decode_upright_jpeg(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
   const JpegHeader header = read_jpeg_header(bytes);
   decode_jpeg(bytes, out, warnings);
@@ -54,9 +52,8 @@ void decode_image(std::span<const uint8_t> bytes, Image& out, std::string* warni
   if (head.starts_with("\xFF\xD8")) return decode_upright_jpeg(bytes, out, warnings);
   if (head.starts_with("\x89PNG\r\n\x1A\n")) return decode_png(bytes, out, warnings);
   if (head.starts_with("GIF87a") || head.starts_with("GIF89a")) return decode_gif(bytes, out);
-  if (head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP") {
+  if (head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP")
     return decode_webp(bytes, out);
-  }
   if (is_pnm(head)) return decode_pnm(bytes, out);
   if (is_tiff(head)) return decode_tiff(bytes, out, warnings);
   if (head.starts_with("BM")) return decode_bmp(bytes, out);
@@ -66,6 +63,25 @@ void decode_image(std::span<const uint8_t> bytes, Image& out, std::string* warni
   throw RunError(format.empty()
                      ? "no image: none of " + std::string(kImageFormats) + " begins like this"
                      : std::string(format) + " image; " + kImageFormats + " can be read");
+}
+
+void FormatErrors::refuse(const std::string& reason) const {
+  throw RunError(std::string("broken ") + format + ": " + reason);
+}
+
+void FormatErrors::unsupported(const std::string& what) const {
+  throw RunError(std::string("a ") + format + " with " + what + ", which is not supported");
+}
+
+void FormatErrors::check_size(int64_t height, int64_t width) const {
+  if (height <= 0 || width <= 0) refuse("an image without pixels");
+  if (height * width > kMaxPixels) refuse(size_text({height, width}) + " pixels are too many");
+}
+
+void FormatErrors::check_canvas(ImageSize frame, ImageSize canvas, int64_t most) const {
+  const int64_t limit = std::max(most, kBareCanvasPixels);
+  if (frame == canvas || canvas.height * canvas.width <= limit) return;
+  refuse("a frame of " + size_text(frame) + " on a canvas of " + size_text(canvas) + " pixels");
 }
 
 void to_gray(Image& image) {

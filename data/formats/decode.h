@@ -11,9 +11,9 @@ namespace composer {
 
 inline constexpr const char* kImageFormats = "JPEG, PNG, GIF, WebP, BMP, TIFF and PNM";
 
-/// Decodes a file of one of these formats to RGB, the first image if there are several, upright as
-/// the orientation of a JPEG, PNG, WebP or TIFF says. Throws RunError with the reason; another
-/// known format is named. warnings: as decode_jpeg, decode_png and decode_tiff.
+/// Decodes a file of one of these formats to RGB: the first of several images, turned upright as a
+/// JPEG, PNG, WebP or TIFF says. Throws RunError with the reason, which names other known formats.
+/// warnings: as decode_jpeg, decode_png and decode_tiff.
 void decode_image(std::span<const uint8_t> bytes, Image& out, std::string* warnings = nullptr);
 
 /// RGB to one channel of luma (ITU-R 601, as Pillow's mode L), in place.

@@ -1,5 +1,3 @@
-#include "data/formats/gif.h"
-
 #include <gif_lib.h>
 
 #include <algorithm>
@@ -8,22 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "data/formats/formats.h"
 
 namespace composer {
 namespace {
 
-/// The most pixels of a byte of LZW codes: 4096 of a code of 12 bits.
+/// The most pixels that a byte of LZW codes gives: 4096 for a code of 12 bits.
 constexpr int64_t kMostRepetition = 2731;
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken GIF: " + reason); }
+constexpr FormatErrors kGif{"GIF"};
 
 class Decoder {
  public:
   explicit Decoder(std::span<const uint8_t> bytes) : rest_(bytes) {
     int error = 0;
     gif_ = DGifOpen(&rest_, read, &error);
-    if (gif_ == nullptr) refuse(explain(error));
+    if (gif_ == nullptr) kGif.refuse(explain(error));
   }
   ~Decoder() { DGifCloseFile(gif_, nullptr); }
   Decoder(const Decoder&) = delete;
@@ -32,19 +30,13 @@ class Decoder {
   void decode(Image& out) {
     go_to_first_frame();
     const GifImageDesc& frame = gif_->Image;
-    if (frame.Width <= 0 || frame.Height <= 0) refuse("a frame without pixels");
+    if (frame.Width <= 0 || frame.Height <= 0) kGif.refuse("a frame without pixels");
     const int64_t height = std::max<int64_t>(gif_->SHeight, int64_t{frame.Top} + frame.Height);
     const int64_t width = std::max<int64_t>(gif_->SWidth, int64_t{frame.Left} + frame.Width);
-    if (height * width > kMaxPixels) {
-      refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
-    }
+    kGif.check_size(height, width);
     const int64_t most = kMostRepetition * static_cast<int64_t>(rest_.size());
-    if (int64_t{frame.Height} * frame.Width > most) refuse("the data end too early");
-    if (height * width > std::max(most, kBareCanvasPixels)) {
-      refuse("a frame of " + std::to_string(frame.Width) + " x " + std::to_string(frame.Height) +
-             " on a canvas of " + std::to_string(width) + " x " + std::to_string(height) +
-             " pixels");
-    }
+    if (int64_t{frame.Height} * frame.Width > most) kGif.refuse("the data end too early");
+    kGif.check_canvas({frame.Height, frame.Width}, {height, width}, most);
     read_colours();
     out.resize(height, width, 3);
     fill(out);
@@ -67,14 +59,14 @@ class Decoder {
   }
 
   void check(int status) const {
-    if (status == GIF_ERROR) refuse(explain(gif_->Error));
+    if (status == GIF_ERROR) kGif.refuse(explain(gif_->Error));
   }
 
   void go_to_first_frame() {
     for (;;) {
       GifRecordType type = UNDEFINED_RECORD_TYPE;
       check(DGifGetRecordType(gif_, &type));
-      if (type == TERMINATE_RECORD_TYPE) refuse("there is no frame in it");
+      if (type == TERMINATE_RECORD_TYPE) kGif.refuse("there is no frame in it");
       if (type == IMAGE_DESC_RECORD_TYPE) return check(DGifGetImageDesc(gif_));
       if (type == EXTENSION_RECORD_TYPE) read_extension();
     }
@@ -85,9 +77,8 @@ class Decoder {
     GifByteType* block = nullptr;  // its length, then the bytes
     check(DGifGetExtension(gif_, &code, &block));
     while (block != nullptr) {
-      if (code == GRAPHICS_EXT_FUNC_CODE && block[0] >= 4) {
+      if (code == GRAPHICS_EXT_FUNC_CODE && block[0] >= 4)
         transparent_ = (block[1] & 1) != 0 ? block[4] : -1;
-      }
       check(DGifGetExtensionNext(gif_, &block));
     }
   }
@@ -109,9 +100,8 @@ class Decoder {
     if (frame.Height == out.height && frame.Width == out.width) return;
     const auto& colour = colours_[static_cast<size_t>(std::max(transparent_, 0))];
     uint8_t* pixel = out.pixels.data();
-    for (int64_t i = 0; i < out.height * out.width; ++i, pixel += 3) {
+    for (int64_t i = 0; i < out.height * out.width; ++i, pixel += 3)
       std::copy(colour.begin(), colour.end(), pixel);
-    }
   }
 
   void read_row(int64_t y, Image& out) {
@@ -131,9 +121,8 @@ class Decoder {
     static constexpr Pass kInterlaced[] = {{0, 8}, {4, 8}, {2, 4}, {1, 2}}, kPlain[] = {{0, 1}};
     const auto passes =
         gif_->Image.Interlace ? std::span<const Pass>(kInterlaced) : std::span<const Pass>(kPlain);
-    for (const Pass& pass : passes) {
+    for (const Pass& pass : passes)
       for (int64_t y = pass.first; y < gif_->Image.Height; y += pass.step) read_row(y, out);
-    }
   }
 
   std::span<const uint8_t> rest_;

@@ -1,5 +1,3 @@
-#include "data/formats/png.h"
-
 #include <png.h>
 #include <zlib.h>
 
@@ -10,13 +8,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/formats/formats.h"
 #include "data/jpeg/header.h"
 #include "data/pixels/orient.h"
 
 namespace composer {
 namespace {
 
-constexpr size_t kMostRepetition = 1032;  // of deflate: 258 bytes by two bits
+constexpr size_t kMostRepetition = 1032;  // of deflate: two bits give 258 bytes
 
 struct Decoder {
   png_structp png = nullptr;
@@ -51,8 +50,8 @@ void read_bytes(png_structp png, png_bytep out, size_t count) {
 /// Called with the jump set: between here and libpng no object needs its destructor.
 void decode_with(Decoder& d, Image& out) {
   png_set_read_fn(d.png, &d, read_bytes);
-  // The compressed pixels carry a checksum of their own; a wrong one of the chunk alone costs no
-  // pixel.
+  // The compressed pixels have a checksum of their own, so a wrong checksum of the chunk alone
+  // loses no pixel.
   png_set_crc_action(d.png, PNG_CRC_WARN_USE, PNG_CRC_DEFAULT);
   png_set_user_limits(d.png, 1 << 24, 1 << 24);
   // Texts and colour profiles are not unpacked.
@@ -62,40 +61,37 @@ void decode_with(Decoder& d, Image& out) {
   const auto height = static_cast<int64_t>(png_get_image_height(d.png, d.info));
   const auto width = static_cast<int64_t>(png_get_image_width(d.png, d.info));
   if (height * width > kMaxPixels) png_error(d.png, "the image has too many pixels");
-  if (png_get_rowbytes(d.png, d.info) * static_cast<size_t>(height) > bytes * kMostRepetition) {
+  if (png_get_rowbytes(d.png, d.info) * static_cast<size_t>(height) > bytes * kMostRepetition)
     png_error(d.png, "the data end too early");
-  }
   png_set_expand(d.png);
   png_set_strip_16(d.png);
   png_set_gray_to_rgb(d.png);
   png_set_strip_alpha(d.png);
   png_set_interlace_handling(d.png);
   png_read_update_info(d.png, d.info);
-  if (png_get_rowbytes(d.png, d.info) != static_cast<size_t>(width) * 3) {
+  if (png_get_rowbytes(d.png, d.info) != static_cast<size_t>(width) * 3)
     png_error(d.png, "unsupported pixel layout");
-  }
   out.resize(height, width, 3);
   d.rows.resize(static_cast<size_t>(height));
   for (int64_t y = 0; y < height; ++y) d.rows[static_cast<size_t>(y)] = out.row(y);
   png_read_image(d.png, d.rows.data());
 }
 
-/// The pixels as they are stored.
+/// Decodes the pixels in their stored orientation.
 void decode_stored(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
   Decoder decoder;
   decoder.rest = bytes;
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, fail, take_warning);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
   if (decoder.info == nullptr) throw RunError("libpng does not start");
-  if (setjmp(png_jmpbuf(decoder.png)) == 0) {
+  if (setjmp(png_jmpbuf(decoder.png)) == 0)
     decode_with(decoder, out);
-  } else {
+  else
     throw RunError("broken PNG: " + std::string(decoder.message));
-  }
   if (warnings != nullptr && decoder.warning[0] != '\0') *warnings += decoder.warning;
 }
 
-/// As much of the text as EXIF may have.
+/// Inflates at most as many bytes as an EXIF text may have.
 std::string inflated(std::string_view packed) {
   constexpr size_t kMost = size_t{1} << 18;
   std::string text(std::min(kMost, packed.size() * kMostRepetition), '\0');
@@ -110,13 +106,13 @@ void skip_behind(char c, std::string_view& text) {
   text.remove_prefix(std::min(text.find(c), text.size() - 1) + 1);
 }
 
-/// A text chunk's text where it has EXIF, as ImageMagick writes it; else empty.
+/// The text of a text chunk with EXIF, as ImageMagick writes it; else empty.
 std::string exif_text(std::string_view type, std::string_view data) {
   const auto keyword = data.substr(0, data.find('\0'));
   if (keyword != "Raw profile type exif" && keyword != "Raw profile type APP1") return {};
   auto text = data.substr(std::min(keyword.size() + 1, data.size()));
   bool packed = type == "zTXt";
-  if (packed) text.remove_prefix(std::min<size_t>(1, text.size()));  // the method
+  if (packed) text.remove_prefix(std::min<size_t>(1, text.size()));  // skips the compression method
   if (type == "iTXt") {
     packed = text.starts_with('\1');
     text.remove_prefix(std::min<size_t>(2, text.size()));
@@ -125,7 +121,8 @@ std::string exif_text(std::string_view type, std::string_view data) {
   return packed ? inflated(text) : std::string(text);
 }
 
-/// Of the lines behind the third, which say what it is and how long.
+/// The bytes written in hexadecimal behind the first three lines, which hold the text's kind and
+/// length.
 std::vector<uint8_t> bytes_in_hexadecimal(std::string_view text) {
   for (int i = 0; i < 3 && !text.empty(); ++i) skip_behind('\n', text);
   std::vector<uint8_t> bytes;
@@ -142,11 +139,11 @@ std::vector<uint8_t> bytes_in_hexadecimal(std::string_view text) {
   return bytes;
 }
 
-/// That the chunks give, before the pixels or behind them; 0: none.
+/// The orientation in the chunks before or behind the pixels; 0 without one.
 int orientation_of(std::span<const uint8_t> bytes) {
   constexpr size_t kSignature = 8, kAround = 12;  // a chunk's length, type and checksum
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::string text;  // the first that there is: unpacking takes time
+  std::string text;  // only the first such text is unpacked, which takes time
   for (size_t at = kSignature; all.size() - at >= kAround;) {
     const size_t length = png_get_uint_32(bytes.data() + at);
     if (length > all.size() - at - kAround) break;

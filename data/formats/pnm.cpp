@@ -1,15 +1,13 @@
-#include "data/formats/pnm.h"
-
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "data/formats/formats.h"
 
 namespace composer {
 namespace {
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken PNM: " + reason); }
+constexpr FormatErrors kPnm{"PNM"};
 
 bool is_space(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
@@ -18,20 +16,19 @@ class Reader {
   explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
 
   uint8_t byte() {
-    if (at_ >= bytes_.size()) refuse("the data end too early");
+    if (at_ >= bytes_.size()) kPnm.refuse("the data end too early");
     return bytes_[at_++];
   }
 
-  /// The next number in decimal; spaces and comments before it are skipped, as is the one byte
-  /// behind it.
+  /// The next decimal number. Skips the spaces and comments before it and the byte behind it.
   int64_t number(int64_t most) {
     const uint8_t first = skip_to_text();
     int64_t value = 0;
     uint8_t c = first;
     for (;;) {
-      if (c < '0' || c > '9') refuse("a number is expected where something else stands");
+      if (c < '0' || c > '9') kPnm.refuse("a number is expected where something else stands");
       value = value * 10 + (c - '0');
-      if (value > most) refuse("a number above " + std::to_string(most));
+      if (value > most) kPnm.refuse("a number above " + std::to_string(most));
       if (at_ >= bytes_.size()) return value;
       c = byte();
       if (is_space(c)) return value;
@@ -41,7 +38,7 @@ class Reader {
   /// A text bitmap's 0 or 1: spaces between them may be missing.
   int64_t bit() {
     const uint8_t c = skip_to_text();
-    if (c != '0' && c != '1') refuse("a bit is expected where something else stands");
+    if (c != '0' && c != '1') kPnm.refuse("a bit is expected where something else stands");
     return c - '0';
   }
 
@@ -51,11 +48,10 @@ class Reader {
   uint8_t skip_to_text() {
     uint8_t c = byte();
     while (is_space(c) || c == '#') {
-      if (c == '#') {
+      if (c == '#')
         while (c != '\n' && c != '\r') c = byte();
-      } else {
+      else
         c = byte();
-      }
     }
     return c;
   }
@@ -74,7 +70,7 @@ struct Layout {
   int64_t sample_bytes() const { return highest > 255 ? 2 : 1; }
 };
 
-/// The fewest bytes that so many pixels can take.
+/// The fewest bytes that an image of this size can have.
 int64_t least_bytes(const Layout& layout, int64_t height, int64_t width) {
   if (layout.kind == 4) return height * ((width + 7) / 8);
   if (layout.kind == 1) return height * width;
@@ -113,35 +109,28 @@ void read_sample_row(Reader& reader, const Layout& layout, const std::vector<uin
 }  // namespace
 
 void decode_pnm(std::span<const uint8_t> bytes, Image& out) {
-  if (bytes.size() < 3 || bytes[0] != 'P' || bytes[1] < '1' || bytes[1] > '6') {
-    refuse("it does not start with P1 to P6");
-  }
+  if (bytes.size() < 3 || bytes[0] != 'P' || bytes[1] < '1' || bytes[1] > '6')
+    kPnm.refuse("it does not start with P1 to P6");
   Reader reader(bytes);
   Layout layout{bytes[1] - '0'};
   constexpr int64_t kMostSide = 1 << 24;
   const int64_t width = reader.number(kMostSide), height = reader.number(kMostSide);
-  if (height == 0 || width == 0) refuse("an image without pixels");
-  if (height * width > kMaxPixels) {
-    refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
-  }
+  kPnm.check_size(height, width);
   if (!layout.bitmap()) layout.highest = reader.number(65535);
-  if (layout.highest == 0) refuse("its largest sample is 0");
-  if (least_bytes(layout, height, width) > static_cast<int64_t>(reader.left())) {
-    refuse("the data end too early");
-  }
+  if (layout.highest == 0) kPnm.refuse("its largest sample is 0");
+  if (least_bytes(layout, height, width) > static_cast<int64_t>(reader.left()))
+    kPnm.refuse("the data end too early");
   std::vector<uint8_t> scaled(static_cast<size_t>(layout.highest) + 1);
   for (size_t i = 0; i < scaled.size(); ++i) {
     const double part = static_cast<double>(i) / static_cast<double>(layout.highest);
     scaled[i] = static_cast<uint8_t>(std::nearbyint(part * 255));
   }
   out.resize(height, width, 3);
-  for (int64_t y = 0; y < height; ++y) {
-    if (layout.bitmap()) {
+  for (int64_t y = 0; y < height; ++y)
+    if (layout.bitmap())
       read_bit_row(reader, layout.text(), width, out.row(y));
-    } else {
+    else
       read_sample_row(reader, layout, scaled, width, out.row(y));
-    }
-  }
 }
 
 }  // namespace composer

@@ -1,26 +1,110 @@
-#include "data/formats/tiff.h"
-
 #include <tiffio.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
-#include "base/error.h"
-#include "data/formats/tiff_input.h"
+#include "data/formats/formats.h"
 #include "data/pixels/inks.h"
 #include "data/pixels/orient.h"
 
 namespace composer {
 namespace {
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken TIFF: " + reason); }
-[[noreturn]] void unsupported(const std::string& what) {
-  throw RunError("a TIFF with " + what + ", which is not supported");
-}
+constexpr FormatErrors kTiff{"TIFF"};
 
-/// The bytes that a block of pixels (a strip or tile) may have.
+/// A TIFF file in memory, opened by libtiff, which holds this object's address. libtiff's errors
+/// and warnings are collected here and not printed.
+class TiffInput {
+ public:
+  explicit TiffInput(std::span<const uint8_t> file) : bytes(file) {
+    constexpr auto kMostMemory = static_cast<tmsize_t>(4 * kMaxPixels);
+    TIFFOpenOptions* const options = TIFFOpenOptionsAlloc();
+    if (options != nullptr) {
+      TIFFOpenOptionsSetErrorHandlerExtR(options, take_error, this);
+      TIFFOpenOptionsSetWarningHandlerExtR(options, take_warning, this);
+      TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMostMemory);
+      tiff =
+          TIFFClientOpenExt("TIFF", "r", this, read, write, seek, close, size, map, unmap, options);
+      TIFFOpenOptionsFree(options);
+    }
+    if (tiff == nullptr && error.empty()) error = "libtiff does not open it";
+  }
+  ~TiffInput() {
+    if (tiff != nullptr) TIFFClose(tiff);
+  }
+  TiffInput(const TiffInput&) = delete;
+  TiffInput& operator=(const TiffInput&) = delete;
+
+  const std::span<const uint8_t> bytes;
+  TIFF* tiff = nullptr;             ///< null when it cannot be opened: see error
+  std::string error{}, warnings{};  ///< the first error; the warnings, one a line
+
+ private:
+  static TiffInput& of(void* handle) { return *static_cast<TiffInput*>(handle); }
+
+  static std::string said(const char* format, va_list arguments) {
+    char text[200];
+    std::vsnprintf(text, sizeof text, format, arguments);
+    return text;
+  }
+
+  // Callbacks of libtiff. An error handler that returns 1 keeps libtiff from printing.
+
+  static int take_error(TIFF*, void* handle, const char*, const char* format, va_list arguments) {
+    auto& error = of(handle).error;
+    if (error.empty()) error = said(format, arguments);
+    return 1;
+  }
+
+  static int take_warning(TIFF*, void* handle, const char*, const char* format, va_list arguments) {
+    auto& warnings = of(handle).warnings;
+    constexpr size_t kMost = 1000;
+    if (warnings.size() < kMost) warnings += said(format, arguments) + '\n';
+    return 1;
+  }
+
+  static tmsize_t read(thandle_t handle, void* to, tmsize_t count) {
+    TiffInput& input = of(handle);
+    if (input.position_ >= input.bytes.size() || count <= 0) return 0;
+    const auto rest = input.bytes.subspan(input.position_);
+    const size_t got = std::min(rest.size(), static_cast<size_t>(count));
+    std::memcpy(to, rest.data(), got);
+    input.position_ += got;
+    return static_cast<tmsize_t>(got);
+  }
+
+  static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
+
+  static toff_t seek(thandle_t handle, toff_t offset, int from) {
+    TiffInput& input = of(handle);
+    const uint64_t base = from == SEEK_SET   ? 0
+                          : from == SEEK_CUR ? input.position_
+                                             : input.bytes.size();
+    return input.position_ = base + offset;
+  }
+
+  static int close(thandle_t) { return 0; }
+
+  static toff_t size(thandle_t handle) { return of(handle).bytes.size(); }
+
+  static int map(thandle_t handle, void** base, toff_t* size) {
+    const auto bytes = of(handle).bytes;
+    *base =
+        const_cast<uint8_t*>(bytes.data());  // libtiff does not write to a file opened for reading
+    *size = bytes.size();
+    return 1;
+  }
+
+  static void unmap(thandle_t, void*, toff_t) {}
+
+  uint64_t position_ = 0;
+};
+
+/// The most bytes of a block of pixels (a strip or tile).
 constexpr uint64_t kMostBlockBytes = uint64_t{4} * static_cast<uint64_t>(kMaxPixels);
 
 uint16_t tag(TIFF* tiff, uint32_t name) {
@@ -29,7 +113,7 @@ uint16_t tag(TIFF* tiff, uint32_t name) {
   return value;
 }
 
-/// The most bytes of pixels that one byte of a file holds.
+/// The most bytes of pixels that one byte of a file can give.
 uint64_t most_repetition(uint16_t compression) {
   switch (compression) {
     case COMPRESSION_NONE:
@@ -46,43 +130,37 @@ uint64_t most_repetition(uint16_t compression) {
   }
 }
 
-/// How the pixels of the first image lie in the file.
+/// The layout of the first image's pixels in the file.
 struct Layout {
   uint32_t width = 0, height = 0;
   uint16_t bits = 1, samples = 1, photometric = PHOTOMETRIC_MINISWHITE, compression = 0;
-  bool planes = false;  ///< a block for each sample; else they lie together
+  bool planes = false;  ///< each sample has blocks of its own; else a pixel's samples lie together
   bool tiles = false;
   uint32_t block_width = 0, block_height = 0;
-  uint16_t colours = 1;        ///< samples that are no transparency
-  bool premultiplied = false;  ///< by the sample after the colours
+  uint16_t colours = 1;        ///< samples without transparency
+  bool premultiplied = false;  ///< the sample after the colours is premultiplied alpha
 
   bool by_libtiff() const {
     return photometric == PHOTOMETRIC_YCBCR && (compression != COMPRESSION_JPEG || planes);
   }
 };
 
-void check_size(const Layout& layout) {
-  if (layout.width == 0 || layout.height == 0) refuse("an image without pixels");
-  if (int64_t{layout.width} * layout.height > kMaxPixels) {
-    refuse(std::to_string(layout.width) + " x " + std::to_string(layout.height) +
-           " pixels are too many");
-  }
-}
-
 void check_kind(TIFF* tiff, Layout& layout) {
-  if (layout.compression == COMPRESSION_OJPEG) unsupported("JPEG compression of the old style");
-  if (TIFFIsCODECConfigured(layout.compression) == 0) {
-    unsupported("compression " + std::to_string(layout.compression));
-  }
+  if (layout.compression == COMPRESSION_OJPEG)
+    kTiff.unsupported("JPEG compression of the old style");
+  if (TIFFIsCODECConfigured(layout.compression) == 0)
+    kTiff.unsupported("compression " + std::to_string(layout.compression));
   const uint16_t format = tag(tiff, TIFFTAG_SAMPLEFORMAT);
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) {
-    unsupported(format == SAMPLEFORMAT_IEEEFP ? "samples of floating point" : "signed samples");
+    kTiff.unsupported(format == SAMPLEFORMAT_IEEEFP ? "samples of floating point"
+                                                    : "signed samples");
   }
   constexpr uint16_t kDepths[] = {1, 2, 4, 8, 16};
   const bool palette = layout.photometric == PHOTOMETRIC_PALETTE;
-  if (std::find(std::begin(kDepths), std::end(kDepths), layout.bits) == std::end(kDepths) ||
+  if (std::ranges::find(kDepths, layout.bits) == std::end(kDepths) ||
       (palette && layout.bits > 8)) {
-    unsupported(std::to_string(layout.bits) + " bits a sample" + (palette ? " of a palette" : ""));
+    kTiff.unsupported(std::to_string(layout.bits) + " bits a sample" +
+                      (palette ? " of a palette" : ""));
   }
   switch (layout.photometric) {
     case PHOTOMETRIC_MINISWHITE:
@@ -98,28 +176,26 @@ void check_kind(TIFF* tiff, Layout& layout) {
       layout.colours = 4;
       break;
     default:
-      unsupported("photometric interpretation " + std::to_string(layout.photometric));
+      kTiff.unsupported("photometric interpretation " + std::to_string(layout.photometric));
   }
   constexpr uint16_t kMostSamples = 16;
-  if (layout.samples < layout.colours || layout.samples > kMostSamples) {
-    unsupported(std::to_string(layout.samples) + " samples a pixel");
-  }
+  if (layout.samples < layout.colours || layout.samples > kMostSamples)
+    kTiff.unsupported(std::to_string(layout.samples) + " samples a pixel");
 }
 
 Layout read_layout(TIFF* tiff) {
   Layout layout;
   TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &layout.width);
   TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &layout.height);
-  check_size(layout);
+  kTiff.check_size(layout.height, layout.width);
   layout.bits = tag(tiff, TIFFTAG_BITSPERSAMPLE);
   layout.samples = tag(tiff, TIFFTAG_SAMPLESPERPIXEL);
   layout.photometric = tag(tiff, TIFFTAG_PHOTOMETRIC);
   layout.compression = tag(tiff, TIFFTAG_COMPRESSION);
   layout.planes = tag(tiff, TIFFTAG_PLANARCONFIG) == PLANARCONFIG_SEPARATE && layout.samples > 1;
   check_kind(tiff, layout);
-  if (layout.photometric == PHOTOMETRIC_YCBCR && !layout.by_libtiff()) {
+  if (layout.photometric == PHOTOMETRIC_YCBCR && !layout.by_libtiff())
     TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
-  }
   uint16_t extra = 0;
   uint16_t* kinds = nullptr;
   TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &extra, &kinds);
@@ -136,11 +212,13 @@ Layout read_layout(TIFF* tiff) {
     TIFFGetFieldDefaulted(tiff, TIFFTAG_ROWSPERSTRIP, &rows);
     layout.block_height = std::min(layout.height, rows);
   }
-  if (layout.block_width == 0 || layout.block_height == 0) refuse("strips or tiles without pixels");
+  if (layout.block_width == 0 || layout.block_height == 0)
+    kTiff.refuse("strips or tiles without pixels");
   return layout;
 }
 
-/// Samples of a row to 8 bits each. scaled: the largest becomes 255; else numbers stay as they are.
+/// Converts samples of a row to 8 bits. scaled: the largest value becomes 255; otherwise values
+/// stay.
 void unpack(const uint8_t* row, size_t count, uint16_t bits, bool scaled, uint8_t* out) {
   if (bits == 8) {
     std::memcpy(out, row, count);
@@ -160,11 +238,10 @@ void unpack(const uint8_t* row, size_t count, uint16_t bits, bool scaled, uint8_
   }
 }
 
-/// Throws unless the file can be long enough for so many bytes of pixels.
+/// Throws when the file is too short for so many bytes of pixels.
 void check_promise(uint64_t bytes, const Layout& layout, const TiffInput& input) {
-  if (bytes / most_repetition(layout.compression) > input.bytes().size()) {
-    refuse("the data end too early");
-  }
+  if (bytes / most_repetition(layout.compression) > input.bytes.size())
+    kTiff.refuse("the data end too early");
 }
 
 uint8_t without_alpha(uint8_t value, uint8_t alpha) {
@@ -179,16 +256,14 @@ class Decoder {
     const uint64_t bytes = layout_.tiles ? TIFFTileSize64(tiff_) : TIFFStripSize64(tiff_);
     const uint64_t row = layout_.tiles ? TIFFTileRowSize64(tiff_) : TIFFScanlineSize64(tiff_);
     const uint64_t wanted = (uint64_t{layout_.block_width} * layout_.bits * together() + 7) / 8;
-    if (bytes == 0 || bytes > kMostBlockBytes || row < wanted ||
-        bytes < row * layout_.block_height) {
-      refuse("strips or tiles of " + std::to_string(bytes) + " bytes");
-    }
-    // A plane for each sample that counts.
+    if (bytes == 0 || bytes > kMostBlockBytes || row < wanted || bytes < row * layout_.block_height)
+      kTiff.refuse("strips or tiles of " + std::to_string(bytes) + " bytes");
+    // One plane for each sample that is used.
     planes_.resize(layout_.planes ? layout_.colours + (layout_.premultiplied ? 1U : 0U) : 1U);
     const uint64_t planes = layout_.planes ? layout_.colours : 1;
     const uint64_t image =
         uint64_t{layout_.width} * layout_.bits * together() / 8 * layout_.height * planes;
-    // Tiles are stored whole, however little of them the image shows.
+    // Tiles are stored whole, even when most of a tile lies outside of the image.
     const uint64_t blocks = layout_.tiles ? bytes * planes_.size() : 0;
     check_promise(std::max(image, blocks), layout_, input_);
     block_bytes_ = static_cast<size_t>(bytes), row_bytes_ = static_cast<size_t>(row);
@@ -202,10 +277,9 @@ class Decoder {
         read_block(top, left, height);
         if (top == 0 && left == 0) out.resize(layout_.height, layout_.width, 3);
         const uint32_t width = std::min(layout_.block_width, layout_.width - left);
-        for (uint32_t y = 0; y < height; ++y) {
+        for (uint32_t y = 0; y < height; ++y)
           convert(gather(y, width), width, out.row(top + y) + size_t{3} * left);
-        }
-        if (layout_.width - left <= layout_.block_width) break;  // before the sum overflows
+        if (layout_.width - left <= layout_.block_width) break;  // avoids an overflow of the sum
       }
       if (layout_.height - top <= layout_.block_height) break;
     }
@@ -216,12 +290,10 @@ class Decoder {
 
   void read_palette() {
     uint16_t* channels[3] = {};
-    if (TIFFGetField(tiff_, TIFFTAG_COLORMAP, &channels[0], &channels[1], &channels[2]) == 0) {
-      refuse("there is no palette");
-    }
-    for (size_t i = 0; i < size_t{1} << layout_.bits; ++i) {
+    if (TIFFGetField(tiff_, TIFFTAG_COLORMAP, &channels[0], &channels[1], &channels[2]) == 0)
+      kTiff.refuse("there is no palette");
+    for (size_t i = 0; i < size_t{1} << layout_.bits; ++i)
       for (size_t c = 0; c < 3; ++c) palette_[i][c] = static_cast<uint8_t>(channels[c][i] >> 8);
-    }
   }
 
   void read_block(uint32_t top, uint32_t left, uint32_t height) {
@@ -234,13 +306,12 @@ class Decoder {
                                               bytes.data(), room)
                         : TIFFReadEncodedStrip(tiff_, TIFFComputeStrip(tiff_, top, plane),
                                                bytes.data(), room);
-      if (got < 0 || !input_.error().empty() || static_cast<size_t>(got) < height * row_bytes_) {
-        refuse(input_.error().empty() ? "the data end too early" : input_.error());
-      }
+      if (got < 0 || !input_.error.empty() || static_cast<size_t>(got) < height * row_bytes_)
+        kTiff.refuse(input_.error.empty() ? "the data end too early" : input_.error);
     }
   }
 
-  /// The samples of a row of the block, those of a pixel together.
+  /// The samples of a block's row, interleaved by pixel.
   const uint8_t* gather(uint32_t y, uint32_t width) {
     const bool scaled = layout_.photometric != PHOTOMETRIC_PALETTE;
     const size_t offset = y * row_bytes_;
@@ -286,13 +357,13 @@ class Decoder {
   std::array<std::array<uint8_t, 3>, 256> palette_{};
 };
 
-/// libtiff's own conversion, which reads subsampled colours.
+/// libtiff's own conversion to RGB, which supports subsampled colours.
 class RgbaReader {
  public:
   RgbaReader(TIFF* tiff, const TiffInput& input) : input_(input) {
     char reason[1024] = "";
-    if (TIFFRGBAImageOK(tiff, reason) == 0) refuse(reason);
-    if (TIFFRGBAImageBegin(&image_, tiff, 1, reason) == 0) refuse(reason);
+    if (TIFFRGBAImageOK(tiff, reason) == 0) kTiff.refuse(reason);
+    if (TIFFRGBAImageBegin(&image_, tiff, 1, reason) == 0) kTiff.refuse(reason);
     image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;
   }
   ~RgbaReader() { TIFFRGBAImageEnd(&image_); }
@@ -307,10 +378,8 @@ class RgbaReader {
       const auto rows = static_cast<uint32_t>(std::min(band_rows, layout.height - top));
       band.resize(size_t{rows} * layout.width);
       image_.row_offset = static_cast<int>(top);
-      if (TIFFRGBAImageGet(&image_, band.data(), layout.width, rows) == 0 ||
-          !input_.error().empty()) {
-        refuse(input_.error().empty() ? "the data end too early" : input_.error());
-      }
+      if (TIFFRGBAImageGet(&image_, band.data(), layout.width, rows) == 0 || !input_.error.empty())
+        kTiff.refuse(input_.error.empty() ? "the data end too early" : input_.error);
       if (top == 0) out.resize(layout.height, layout.width, 3);
       uint8_t* pixel = out.row(static_cast<int64_t>(top));
       for (const uint32_t packed : band) {
@@ -330,17 +399,17 @@ class RgbaReader {
 
 void decode_tiff(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
   TiffInput input(bytes);
-  TIFF* const tiff = input.tiff();
-  if (tiff == nullptr) refuse(input.error());
+  TIFF* const tiff = input.tiff;
+  if (tiff == nullptr) kTiff.refuse(input.error);
   const Layout layout = read_layout(tiff);
-  input.forget();  // what was said of tags
-  if (layout.by_libtiff()) {
+  input.error.clear(), input.warnings.clear();  // messages about tags
+  if (layout.by_libtiff())
     RgbaReader(tiff, input).decode(layout, out);
-  } else {
+  else
     Decoder(tiff, input, layout).decode(out);
-  }
-  if (input.warnings().find("Premature end") != std::string::npos) refuse("the data end too early");
-  if (warnings != nullptr) *warnings += input.warnings();
+  if (input.warnings.find("Premature end") != std::string::npos)
+    kTiff.refuse("the data end too early");
+  if (warnings != nullptr) *warnings += input.warnings;
   apply_orientation(out, tag(tiff, TIFFTAG_ORIENTATION));
 }
 

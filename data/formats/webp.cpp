@@ -1,5 +1,3 @@
-#include "data/formats/webp.h"
-
 #include <webp/decode.h>
 #include <webp/demux.h>
 
@@ -8,17 +6,17 @@
 #include <memory>
 #include <string>
 
-#include "base/error.h"
+#include "data/formats/formats.h"
 #include "data/jpeg/header.h"
 #include "data/pixels/orient.h"
 
 namespace composer {
 namespace {
 
-/// Pixels of a byte, far above those of photographs and drawings.
+/// Pixels per byte, far above those of photographs and drawings.
 constexpr int64_t kUsualRepetition = 4096;
 
-[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken WebP: " + reason); }
+constexpr FormatErrors kWebp{"WebP"};
 
 struct DeleteDemuxer {
   void operator()(WebPDemuxer* demuxer) const { WebPDemuxDelete(demuxer); }
@@ -26,14 +24,14 @@ struct DeleteDemuxer {
 
 struct Frame : WebPIterator {
   explicit Frame(WebPDemuxer* demuxer) : WebPIterator{} {
-    if (WebPDemuxGetFrame(demuxer, 1, this) == 0) refuse("there is no frame in it");
+    if (WebPDemuxGetFrame(demuxer, 1, this) == 0) kWebp.refuse("there is no frame in it");
   }
   ~Frame() { WebPDemuxReleaseIterator(this); }
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 };
 
-/// 0: none.
+/// EXIF's orientation; 0 without one.
 int orientation_of(const WebPDemuxer* demuxer) {
   WebPChunkIterator found;
   if (WebPDemuxGetChunk(demuxer, "EXIF", 1, &found) == 0) return 0;
@@ -49,49 +47,41 @@ void decode_webp(std::span<const uint8_t> bytes, Image& out) {
   WebPDemuxState state = WEBP_DEMUX_PARSE_ERROR;
   const std::unique_ptr<WebPDemuxer, DeleteDemuxer> demuxer(WebPDemuxPartial(&data, &state));
   if (demuxer == nullptr || state != WEBP_DEMUX_DONE) {
-    refuse(state == WEBP_DEMUX_PARSE_ERROR ? "its chunks are damaged" : "the data end too early");
+    kWebp.refuse(state == WEBP_DEMUX_PARSE_ERROR ? "its chunks are damaged"
+                                                 : "the data end too early");
   }
   const int64_t height = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT);
   const int64_t width = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH);
-  if (height * width > kMaxPixels) {
-    refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
-  }
+  kWebp.check_size(height, width);
   const Frame frame(demuxer.get());
   if (frame.x_offset < 0 || frame.y_offset < 0 || frame.width <= 0 || frame.height <= 0 ||
       int64_t{frame.x_offset} + frame.width > width ||
-      int64_t{frame.y_offset} + frame.height > height) {
-    refuse("a frame outside its canvas");
-  }
+      int64_t{frame.y_offset} + frame.height > height)
+    kWebp.refuse("a frame outside its canvas");
   const int64_t usual = kUsualRepetition * static_cast<int64_t>(bytes.size());
   const bool framed = frame.width != width || frame.height != height;
-  if (framed && height * width > std::max(usual, kBareCanvasPixels)) {
-    refuse("a frame of " + std::to_string(frame.width) + " x " + std::to_string(frame.height) +
-           " on a canvas of " + std::to_string(width) + " x " + std::to_string(height) + " pixels");
-  }
-  // One colour takes a few bytes, whatever its size: only the decoder tells it from damage. Memory
-  // of its own that it does not come to costs nothing.
+  kWebp.check_canvas({frame.height, frame.width}, {height, width}, usual);
+  // An image of one colour has a few bytes, whatever its size, and only the decoder can tell it
+  // from damage. The decoder allocates the pixels here: pages that it never writes cost nothing.
   if (int64_t{frame.width} * frame.height > usual) {
     uint8_t* const pixels =
         WebPDecodeRGB(frame.fragment.bytes, frame.fragment.size, nullptr, nullptr);
     WebPFree(pixels);
-    if (pixels == nullptr) refuse("its pixels are damaged");
+    if (pixels == nullptr) kWebp.refuse("its pixels are damaged");
   }
   out.resize(height, width, 3);
   const int64_t stride = width * 3;
-  if (framed) {
-    std::memset(out.pixels.data(), 0, static_cast<size_t>(height * stride));
-  }
+  if (framed) std::memset(out.pixels.data(), 0, static_cast<size_t>(height * stride));
   uint8_t* first = out.row(frame.y_offset) + int64_t{frame.x_offset} * 3;
   const auto room = static_cast<size_t>((frame.height - 1) * stride + int64_t{frame.width} * 3);
-  // Checks that the frame is as large as its header says: otherwise it would not fit.
+  // The bitstream's size must equal the frame's, or the pixels would not fit.
   int actual_width = 0, actual_height = 0;
   const bool fits =
       WebPGetInfo(frame.fragment.bytes, frame.fragment.size, &actual_width, &actual_height) != 0 &&
       actual_width == frame.width && actual_height == frame.height;
   if (!fits || WebPDecodeRGBInto(frame.fragment.bytes, frame.fragment.size, first, room,
-                                 static_cast<int>(stride)) == nullptr) {
-    refuse("its pixels are damaged");
-  }
+                                 static_cast<int>(stride)) == nullptr)
+    kWebp.refuse("its pixels are damaged");
   apply_orientation(out, orientation_of(demuxer.get()));
 }
 

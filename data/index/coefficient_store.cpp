@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "data/files/locked_file.h"
+#include "data/files/file_lock.h"
 
 namespace composer {
 namespace {
@@ -22,7 +22,8 @@ constexpr char kMagic[16] = "composer coeffs";
 constexpr size_t kPlaceBytes = sizeof(uint64_t);
 constexpr size_t kMostWaiting = size_t{32} << 20;
 constexpr size_t kIndexBytes = size_t{4} << 20;
-constexpr double kSeconds = 1;  // between two looks at what others added, and two savings
+constexpr double kSeconds =
+    1;  // between two looks at the files, and between two savings of the index
 
 struct Header {
   char magic[16];
@@ -62,7 +63,7 @@ CoefficientStore::CoefficientStore(fs::path file, const FileStamp& source, uint6
     : file_(std::move(file)),
       source_(source),
       limit_(limit),
-      index_(file_.string() + ".index", source,
+      index_(file_.string() + ".index", source, {},
              {.what = "the index of kept coefficients", .segment_bytes = kIndexBytes}) {
   look_again();
   const uint64_t bytes = open_ && is_of_source(open_->number) ? size_of(open_->number) : 0;
@@ -92,7 +93,7 @@ bool CoefficientStore::is_of_source(int file) const {
   }
 }
 
-/// Takes note of what other processes have added, or of another file under the name.
+/// Looks for rows that other processes appended, and for another file under this name.
 void CoefficientStore::look_again() {
   index_.look_again();
   auto now = std::make_shared<const OpenFile>(file_);
@@ -172,7 +173,7 @@ void CoefficientStore::write_in_background() {
   }
 }
 
-/// Returns the reason when it cannot be done: nothing may escape from the thread.
+/// Returns the reason for a failure, since no exception may leave the thread.
 std::string CoefficientStore::add_to_file(Batch& batch) {
   try {
     std::error_code told_by_the_writing;

@@ -1,8 +1,8 @@
-// The coefficients of a set's JPEG streams (data/jpeg/kept_rows.h), kept on a disk from one epoch
-// to the next so that Huffman codes are decoded once. Two files: one that only grows, a header of
-// 64 bytes (magic, stamp of the source) and the rows of images one after the other; and an index
-// file (data/index/index_file.h) whose entries are where an image's rows begin (8 bytes) and their
-// table.
+// A cache on a disk for the coefficients of a set's JPEG streams (data/jpeg/kept_rows.h): Huffman
+// codes are decoded in the first epoch only. It has two files. The data file only grows: a header
+// of 64 bytes (magic, stamp of the source), then the rows of one image after the other. The index
+// file (data/index/index_file.h) has an entry for each image: the offset of its rows (8 bytes) and
+// their table.
 #pragma once
 
 #include <atomic>
@@ -21,32 +21,31 @@
 
 namespace composer {
 
-/// Functions may be called by several threads at once; of them only the destructor waits for
-/// writing.
+/// Functions may be called by several threads at once; only the destructor waits for writing.
 class CoefficientStore {
  public:
-  /// file: its index is FILE.index. Both are read, and added to by all processes that name them. A
-  /// file of another version of the source is begun anew. limit: bytes of the file, beyond which no
-  /// image is kept.
+  /// file: the data file; FILE.index is the index. All processes that name these files read them
+  /// and append to them. A file of another version of the source is overwritten. limit: the data
+  /// file's largest length in bytes.
   CoefficientStore(std::filesystem::path file, const FileStamp& source, uint64_t limit);
-  /// What is kept is written before.
+  /// Writes what keep() was given first.
   ~CoefficientStore();
 
-  /// Where the stream's rows begin and their table; null where none are kept.
+  /// The stream's cache entry: offset and table of its rows. Null without one.
   StoredIndex find(uint64_t key, const FileStamp& stamp = {});
-  /// Bytes of the file. False when they cannot be read, or are not there.
+  /// Reads bytes of the data file. False when they cannot be read or do not exist.
   bool read(uint64_t at, std::span<uint8_t> to) const noexcept;
 
-  /// Whether there is room for more, as far as is known.
+  /// Whether the data file has room for more, as far as this process knows.
   bool takes() const { return takes_.load(std::memory_order_relaxed); }
-  /// Has an image's rows written, unless too much is waiting for the disk, or they are on their
-  /// way: an image may be decoded again before they can be found. Where the file cannot be
-  /// written, says so in the log and takes no more.
+  /// Writes an image's rows in the background, unless too much is waiting for the disk, or the
+  /// image is waiting already (it may be decoded again before its entry can be found). When the
+  /// file cannot be written, the log says so and nothing more is kept.
   void keep(uint64_t key, const FileStamp& stamp, std::span<const uint8_t> table,
             std::span<const uint8_t> rows);
 
-  /// At the end of an epoch: what was kept is to be found by later runs. Says in the log, once,
-  /// what came of the first one.
+  /// Called at the end of an epoch: later runs find the kept rows. The log says once what the first
+  /// epoch kept.
   void save();
 
   const std::filesystem::path& file() const { return file_; }
@@ -56,7 +55,7 @@ class CoefficientStore {
   struct Image {
     uint64_t key;
     FileStamp stamp;
-    std::vector<uint8_t> entry;  ///< but for the place
+    std::vector<uint8_t> entry;  ///< the entry without the offset
     size_t begin;
   };
   struct Batch {
@@ -76,15 +75,15 @@ class CoefficientStore {
   IndexStore index_;
   std::atomic<bool> takes_{true};
   std::atomic<int64_t> found_{0}, kept_{0}, left_out_{0};
-  std::atomic<double> looked_{0};  ///< when, in seconds
+  std::atomic<double> looked_{0};  ///< time of the last look at the files, in seconds
 
   mutable std::mutex lock_;
-  std::shared_ptr<const OpenFile> open_;  ///< null where there is no file yet
+  std::shared_ptr<const OpenFile> open_;  ///< null without a file
   std::condition_variable changed_;
   Batch waiting_;
-  std::set<uint64_t> coming_;  ///< keys of images that wait or are being written
+  std::set<uint64_t> coming_;  ///< keys of images that wait, or are being written
   bool stopping_ = false, told_ = false;
-  std::thread writer_;  ///< begun when there is first something to write
+  std::thread writer_;  ///< started by the first keep()
 };
 
 }  // namespace composer

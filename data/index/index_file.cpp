@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/files/locked_file.h"
+#include "data/files/file_lock.h"
 
 namespace composer {
 namespace {
@@ -27,7 +27,7 @@ struct Header {
   char magic[16];
   FileStamp source;
   uint64_t entries;
-  uint64_t table;  // where it begins in the segment
+  uint64_t table;  // offset in the segment
   uint64_t unused[2];
 };
 static_assert(sizeof(Header) == 64);
@@ -60,14 +60,14 @@ Header header_of(const FileStamp& source, uint64_t entries, uint64_t table) {
   return header;
 }
 
-/// Places in the file.
+/// Offsets in the file.
 struct Segment {
   FileStamp source;
   uint64_t begin, table, entries;
 
   uint64_t end() const { return table + entries * sizeof(IndexRow); }
 
-  /// Nothing when no whole segment begins there.
+  /// The segment at this offset; nothing without a whole one.
   static std::optional<Segment> at(int file, uint64_t begin, uint64_t file_bytes) {
     Header header{};
     const uint64_t room = file_bytes - begin;
@@ -80,7 +80,7 @@ struct Segment {
   }
 };
 
-/// Returns read(), whose errors get the file's name.
+/// Returns read(), and adds the file's name to its errors.
 auto naming(const fs::path& path, auto&& read) {
   try {
     return read();
@@ -89,7 +89,7 @@ auto naming(const fs::path& path, auto&& read) {
   }
 }
 
-/// Where the last whole segment ends, from the beginning of one on.
+/// The end of the last whole segment. begin: the offset of a segment.
 uint64_t end_of_segments(int file, uint64_t begin) {
   const uint64_t bytes = size_of(file);
   while (begin < bytes) {
@@ -110,9 +110,8 @@ std::vector<uint8_t> bytes_between(int file, uint64_t begin, uint64_t end) {
 
 FileStamp stamp_of(const fs::path& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
+  if (::stat(path.c_str(), &status) != 0)
     throw RunError(path.string() + ": " + std::strerror(errno));
-  }
   return {static_cast<uint64_t>(status.st_size),
           status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
@@ -152,11 +151,10 @@ IndexTable::IndexTable(const fs::path& path, const FileStamp& source)
   try {
     const uint64_t bytes = size_of(file_);
     while (const auto segment = Segment::at(file_, end_, bytes)) {
-      if (segment->source == source) {
+      if (segment->source == source)
         read(segment->begin, segment->table, segment->entries);
-      } else {
+      else
         dead_ += segment->entries;
-      }
       end_ = segment->end();
       ++segments_;
     }
@@ -187,7 +185,7 @@ uint64_t IndexTable::MappedRows::key(uint64_t i) const {
 }
 
 std::optional<IndexRow> IndexTable::MappedRows::find(uint64_t wanted) const {
-  // A set that is written whole has key i at place i.
+  // A set that was written whole has key i in row i.
   if (wanted < size() && key(wanted) == wanted) return row(wanted);
   uint64_t low = 0, high = size();
   while (low < high) {
@@ -201,7 +199,8 @@ std::optional<IndexRow> IndexTable::MappedRows::find(uint64_t wanted) const {
   return row(low);
 }
 
-/// Whether the table can stay in the file: all of its rows are sound, and there are enough of them.
+/// Whether the table can stay in the mapped file: all of its rows are sound, and it has enough of
+/// them.
 bool IndexTable::map(uint64_t begin, uint64_t table, uint64_t entries) {
   constexpr uint64_t least = 4096;
   if (entries < least) return false;
@@ -229,9 +228,8 @@ void IndexTable::read(uint64_t begin, uint64_t table, uint64_t entries) {
   if (map(begin, table, entries)) return;
   const size_t before = rows_.size();
   rows_.resize(before + entries);
-  if (!read_at(file_, table, rows_.data() + before, entries * sizeof(IndexRow))) {
+  if (!read_at(file_, table, rows_.data() + before, entries * sizeof(IndexRow)))
     rows_.resize(before);
-  }
   const uint64_t room = table - begin;
   const auto outside = [room](const IndexRow& row) {
     return row.offset > room || row.length > room - row.offset;
@@ -245,10 +243,9 @@ void IndexTable::read(uint64_t begin, uint64_t table, uint64_t entries) {
 void IndexTable::sort() {
   const auto ascends = [](const IndexRow& a, const IndexRow& b) { return a.key < b.key; };
   auto all = rows_.size();
-  if (!std::is_sorted(rows_.begin(), rows_.end(), ascends)) {
+  if (!std::is_sorted(rows_.begin(), rows_.end(), ascends))
     std::stable_sort(rows_.begin(), rows_.end(), ascends);
-  }
-  // From behind, the first of equal ones is the last that was added.
+  // In reverse order the first of equal keys is the one appended last.
   const auto same = [](const IndexRow& a, const IndexRow& b) { return a.key == b.key; };
   const auto kept = std::unique(rows_.rbegin(), rows_.rend(), same);
   rows_.erase(rows_.begin(), kept.base());
@@ -262,7 +259,7 @@ void IndexTable::sort() {
 }
 
 void IndexTable::for_each(const std::function<void(const IndexRow& row)>& use) const {
-  // Tables and the next row of each, those of the small segments as the last.
+  // The next row of each table; the last table is that of the small segments.
   std::vector<uint64_t> next(large_.size() + 1);
   const auto size = [&](size_t t) { return t < large_.size() ? large_[t].size() : rows_.size(); };
   const auto key = [&](size_t t) {

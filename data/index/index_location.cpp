@@ -22,7 +22,7 @@ fs::path cache_file_of(const fs::path& source, const std::string& index_dir,
     real = fs::canonical(source, error);
     if (error) real = fs::absolute(source);
   } else if (real.filename().empty()) {
-    real = real.parent_path();  // of a folder
+    real = real.parent_path();  // a folder's name ends in a slash
   }
   char key[24];
   std::snprintf(key, sizeof key, "-%016llx",
@@ -42,27 +42,22 @@ FileStamp index_stamp_of(const fs::path& source) {
 std::unique_ptr<IndexStore> open_index_store(const fs::path& source, const LoaderOptions& options,
                                              const std::optional<FileStamp>& remote) {
   const std::string& kind = options.crop_index;
-  if (kind != "beside" && kind != "cache" && kind != "off") {
+  if (kind != "beside" && kind != "cache" && kind != "off")
     throw UserError("crop_index: must be beside, cache or off, not '" + kind + "'");
-  }
-  if (!options.index_dir.empty() && kind != "cache") {
+  if (!options.index_dir.empty() && kind != "cache")
     throw UserError("index_dir: needs crop_index: cache, not " + kind);
-  }
   if (kind == "off") return nullptr;
   if (remote && kind == "beside") {
     throw UserError("crop_index: beside needs a local file, and " + source.string() +
                     " is remote; cache keeps the index on this machine");
   }
-  if (remote) {
-    const fs::path file = cache_file_of(source, options.index_dir, ".index");
-    std::error_code told_by_the_writing;
-    fs::create_directories(file.parent_path(), told_by_the_writing);
-    return std::make_unique<IndexStore>(file, *remote);
-  }
-  const FileStamp stamp = index_stamp_of(source);
+  const FileStamp stamp = remote ? *remote : index_stamp_of(source);
   if (kind == "beside") return std::make_unique<IndexStore>(index_file_of(source), stamp);
-  return std::make_unique<IndexStore>(cache_file_of(source, options.index_dir, ".index"), stamp,
-                                      index_file_of(source));
+  const fs::path file = cache_file_of(source, options.index_dir, ".index");
+  if (!remote) return std::make_unique<IndexStore>(file, stamp, index_file_of(source));
+  std::error_code told_by_the_writing;
+  fs::create_directories(file.parent_path(), told_by_the_writing);
+  return std::make_unique<IndexStore>(file, stamp);
 }
 
 std::unique_ptr<CoefficientStore> open_coefficient_store(const fs::path& source,

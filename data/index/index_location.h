@@ -1,4 +1,4 @@
-// Where a set's crop indices, and coefficients, are kept.
+// The files that hold a set's crop index and its cached coefficients.
 #pragma once
 
 #include <filesystem>
@@ -13,26 +13,26 @@ namespace composer {
 
 class CoefficientStore;
 
-/// A file about the data at `source` in the user's cache, or in the folder index_dir where one is
-/// named: the same for every way to name the same data. Empty where the environment names no cache.
+/// A file for the data at `source` in the folder index_dir, or in the user's cache if index_dir is
+/// empty. All names of the same data give the same file. Empty when the environment names no cache.
 std::filesystem::path cache_file_of(const std::filesystem::path& source,
                                     const std::string& index_dir, const std::string& ending);
 
-/// Beside a .beton file F.beton.index, in a folder .composer-index.
+/// The index beside the data: F.beton.index for a file F.beton, .composer-index in a folder.
 std::filesystem::path index_file_of(const std::filesystem::path& source);
 
-/// The stamp that a .beton file's or a folder's indices have as a whole; a folder has none.
+/// The stamp of a .beton file's indices; empty for a folder.
 FileStamp index_stamp_of(const std::filesystem::path& source);
 
-/// For a .beton file or a folder of images. remote: the stamp of one that is remote. Null with
-/// crop_index: off. Throws UserError for a word that crop_index does not have, for an index_dir
-/// that would not be used, and for an index beside what is remote.
+/// The index of a .beton file or of a folder of images. remote: the stamp of remote data. Null with
+/// crop_index: off. Throws UserError for an unknown value of crop_index, for an index_dir without
+/// effect, and for crop_index: beside with remote data.
 std::unique_ptr<IndexStore> open_index_store(const std::filesystem::path& source,
                                              const LoaderOptions& options,
                                              const std::optional<FileStamp>& remote = {});
 
-/// The same for the coefficients of the images, which lie where the crop index is written; null
-/// with coefficient_cache: 0. Throws UserError where there would be no crop index.
+/// The coefficients of the images, in the same folder as the crop index. Null with
+/// coefficient_cache: 0. Throws UserError with crop_index: off.
 std::unique_ptr<CoefficientStore> open_coefficient_store(
     const std::filesystem::path& source, const LoaderOptions& options,
     const std::optional<FileStamp>& remote = {});

@@ -1,4 +1,4 @@
-// The place of one JPEG stream among the crop indices, and the kept coefficients, of its set.
+// The entry of one JPEG stream in the crop index and the coefficient cache of its set.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +11,37 @@ namespace composer {
 
 class CoefficientStore;
 
-/// Made by the source; without a place nothing is found or recorded.
+/// Made by the source. One without a key finds and records nothing.
 class IndexSlot {
  public:
   IndexSlot() = default;
-  /// key: the stream's in its set. stamp: of its own file; empty where all streams lie in one.
+  /// key: the stream's key in its set. stamp: the stamp of its own file; empty when all streams lie
+  /// in one file.
   explicit IndexSlot(uint64_t key, const FileStamp& stamp = {})
       : placed_(true), key_(key), stamp_(stamp) {}
 
-  /// Finds the stream's coefficients, where some are kept, else its index; records there what is
-  /// made of the stream. The stores must outlive this.
+  /// Finds the stream's cached coefficients, or else its index; record() and keep() write to these
+  /// stores, which must outlive this.
   void use(IndexStore& store, CoefficientStore* coefficients = nullptr);
-  /// Finds the stream's index, and records nothing.
+  /// Finds the stream's index without a store to record to.
   void use(const IndexTable& table) {
     if (placed_) found_ = table.find(key_, stamp_);
   }
 
-  /// What was found, which may be another stream's; empty when there is none.
+  /// The index that was found, possibly of another stream; empty without one.
   std::span<const uint8_t> index() const {
     return found_ ? std::span<const uint8_t>(*found_) : std::span<const uint8_t>();
   }
-  /// Whether an index of the stream is to be made where index() is not its own: there is a store,
-  /// which does not know the stream as one that has none.
+  /// Whether an index of the stream should be made if index() is not its own: there is a store,
+  /// which does not list the stream as one without an index.
   bool records() const { return store_ != nullptr && !(found_ && found_->empty()); }
-  /// Only where records().
+  /// Needs records().
   void record(std::span<const uint8_t> index) const { store_->record(key_, index, stamp_); }
 
-  /// Whether coefficients of the stream are kept, or are to be. If so `kept` gets what the decoder
-  /// needs for it, good while this lives.
+  /// Whether coefficients of the stream are cached, or should be. If so, fills `kept` for the
+  /// decoder, valid while this lives.
   bool use_kept(JpegKept& kept) const;
-  /// Keeps what was made; only where it was wanted.
+  /// Caches the coefficients that were made; needs kept.wanted.
   void keep(const JpegKept& kept) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Says so where a file has nothing for this version of the data.
+/// Logs that a file has no entry for this version of the data.
 void tell_of_another_version(const fs::path& file, const IndexTable& table, const char* what) {
   std::error_code error;
   const auto bytes = fs::file_size(file, error);
@@ -92,7 +92,7 @@ void IndexStore::flush() {
   if (!failure_.empty()) throw RunError(failure_);
 }
 
-/// Under the lock.
+/// Needs the lock.
 void IndexStore::wake() {
   wanted_ = true;
   if (!writer_.joinable()) writer_ = std::thread([this] { write_in_background(); });
@@ -115,8 +115,9 @@ void IndexStore::write_in_background() {
     if (failure.empty()) {
       table_ = std::move(table);
     } else {
-      recorded_.insert(entries->begin(), entries->end());  // what came meanwhile counts
-      // One who waits is told by an exception.
+      recorded_.insert(entries->begin(),
+                       entries->end());  // indices recorded meanwhile take precedence
+      // A caller that waits in flush() gets an exception instead.
       if (!waited_for_) warn_once(options_.what + " stays in memory: " + failure);
     }
     leaving_.reset();
@@ -124,8 +125,8 @@ void IndexStore::write_in_background() {
   }
 }
 
-/// table: the file as it is then. Returns the reason when it cannot be done: nothing may escape
-/// from the thread.
+/// table: gets the file's new state. Returns the reason for a failure, since no exception may leave
+/// the thread.
 std::string IndexStore::add_to_file(const IndexEntries& entries,
                                     std::shared_ptr<const IndexTable>& table) {
   if (file_.empty()) return "neither XDG_CACHE_HOME nor HOME names a folder for it";
@@ -154,7 +155,7 @@ bool IndexStore::compact() {
   }
 }
 
-/// By the writing thread.
+/// Called on the writing thread.
 void IndexStore::warn_once(const std::string& message) {
   if (!std::exchange(warned_, true)) log::warn(message);
 }

@@ -1,5 +1,5 @@
 // The crop indices of a set's JPEG streams (data/jpeg/decoder.h): recorded while images are
-// decoded, kept in a file from one run to the next by a thread of the store's own.
+// decoded, and saved to a file for later runs by a thread of the store.
 #pragma once
 
 #include <condition_variable>
@@ -18,35 +18,34 @@ namespace composer {
 
 struct IndexStoreOptions {
   std::string what = "the crop index of the images";  ///< for messages
-  size_t segment_bytes = size_t{16} << 20;            ///< so many recorded ones are saved at once
+  size_t segment_bytes = size_t{16} << 20;            ///< so many recorded bytes are saved at once
 };
 
 /// Functions may be called by several threads at once. Only flush() and the destructor wait for the
-/// disk's writing.
+/// disk.
 class IndexStore {
  public:
-  /// file: read, and added to; its folder is made when it is first written. Empty: all stays in
-  /// memory. also_read: a file of the same set that is never written; may be empty. Files that are
-  /// missing, damaged or of another version of the source count as empty.
+  /// file: is read and appended to. Empty: all stays in memory. also_read: another file of the same
+  /// set, which is never written; may be empty. If it is not, the folder of `file` is created with
+  /// the first segment. Files that are missing, damaged or of another version of the source count
+  /// as empty.
   IndexStore(std::filesystem::path file, const FileStamp& source,
              const std::filesystem::path& also_read = {}, IndexStoreOptions options = {});
-  IndexStore(std::filesystem::path file, const FileStamp& source, IndexStoreOptions options)
-      : IndexStore(std::move(file), source, {}, std::move(options)) {}
-  /// What save() was asked for is written before.
+  /// Finishes the writing that save() began.
   ~IndexStore();
 
-  /// Null when the stream was never looked at; an empty index when it has none.
+  /// Null for a stream that was never examined; empty for a stream without an index.
   StoredIndex find(uint64_t key, const FileStamp& stamp = {}) const;
-  /// In place of an older one. Every segment_bytes are saved at once.
+  /// Replaces an older index. Whenever segment_bytes are recorded they are saved.
   void record(uint64_t key, std::span<const uint8_t> index, const FileStamp& stamp = {});
 
-  /// Finds, from now on, what other processes have added to the file.
+  /// Makes segments that other processes appended visible to find().
   void look_again();
 
-  /// Has what was recorded added to the file. Where that cannot be written, says so once in the log
-  /// and keeps it in memory.
+  /// Appends the recorded indices to the file in the background. When that fails, the log says so
+  /// once and the indices stay in memory.
   void save();
-  /// Saves, and waits for it. Throws RunError with the reason when it cannot be written.
+  /// Saves and waits. Throws RunError with the reason when the file cannot be written.
   void flush();
 
   const std::filesystem::path& file() const { return file_; }
@@ -66,12 +65,12 @@ class IndexStore {
   mutable std::mutex lock_;
   std::condition_variable wanted_changed_, written_;
   std::shared_ptr<const IndexTable> table_;
-  IndexEntries recorded_;                        ///< not in the file
-  std::shared_ptr<const IndexEntries> leaving_;  ///< being written
+  IndexEntries recorded_;                        ///< indices that are not in the file
+  std::shared_ptr<const IndexEntries> leaving_;  ///< indices that are being written
   size_t recorded_bytes_ = 0;
   bool wanted_ = false, stopping_ = false, waited_for_ = false, warned_ = false;
-  std::string failure_;  ///< of the last writing; empty when it went well
-  std::thread writer_;   ///< begun when there is first something to write
+  std::string failure_;  ///< of the last writing; empty after a success
+  std::thread writer_;   ///< started by the first save
 };
 
 }  // namespace composer

@@ -4,8 +4,6 @@
 #include <bit>
 #include <cstring>
 
-#include "data/jpeg/bit_places.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/jpeg/coefficients_simd.cpp"
 #include "hwy/foreach_target.h"
@@ -45,7 +43,8 @@ using D16 = hn::FixedTag<int16_t, 8>;
 
 #if HWY_TARGET <= HWY_AVX3_DL
 
-/// The bytes side by side at `values`, each at the place of a set bit, as 32 words and 32 words.
+/// The packed bytes at `values`, each moved to the position of a set bit, as two vectors of 32
+/// words.
 template <class T>
 struct Spread {
   hn::Vec512<int16_t> left, right;
@@ -80,7 +79,7 @@ HWY_INLINE hn::VFromD<D8> spread(uint64_t bits, const uint8_t* values) {
                                  hn::LoadU(D8(), kBitPlaces.spread[bits & 255].data()));
 }
 
-/// In byte i the number of bits that are set in the bytes below it.
+/// Byte i is the number of set bits in the bytes below it.
 HWY_INLINE uint64_t set_before(uint64_t bits) {
   bits -= bits >> 1 & 0x5555555555555555;
   bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
@@ -110,7 +109,7 @@ HWY_INLINE void unpack_block(uint64_t mask, const uint8_t* values, int16_t* bloc
 
 #endif
 
-/// The coefficients of a block's row; the DC coefficient is 0.
+/// The coefficients of a block's row, with 0 for the DC coefficient.
 HWY_INLINE hn::VFromD<D16> ac_row(const int16_t* block, int y) {
   const D16 d;
   const auto row = hn::LoadU(d, block + 8 * y);
@@ -130,7 +129,7 @@ HWY_INLINE uint64_t mask_of(const int16_t* block) {
   return load_word(bits) | (narrow ? 0 : kWide);
 }
 
-/// upper: the upper 8 bits of each coefficient, else the lower ones.
+/// Packs the upper or the lower 8 bits of each nonzero coefficient.
 template <bool upper>
 HWY_INLINE uint8_t* collect(uint64_t mask, const int16_t* block, uint8_t* to) {
   const D16 d;
@@ -154,7 +153,7 @@ HWY_INLINE uint8_t* pack_values(uint64_t mask, const int16_t* block, uint8_t* to
   return (mask & kWide) != 0 ? collect<true>(mask, block, to) : to;
 }
 
-/// The sums of each of the 8 lanes.
+/// Updates the sums of the 8 lanes.
 HWY_INLINE void add_stripes(const uint8_t* bytes, size_t stripes, uint64_t (&keys)[kLanes],
                             uint64_t (&sums)[kLanes]) {
   const hn::CappedTag<uint64_t, kLanes> d;
@@ -253,7 +252,7 @@ bool unpack(std::span<const uint8_t> row, size_t blocks, size_t first, size_t co
   return true;
 }
 
-/// As XXH3's long hash, with keys that count up in place of its secret.
+/// XXH3's long hash with keys that count up instead of a secret.
 uint64_t checksum(std::span<const uint8_t> bytes) {
   uint64_t keys[kLanes], sums[kLanes] = {};
   std::copy_n(kKeys, kLanes, keys);

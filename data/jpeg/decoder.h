@@ -1,6 +1,5 @@
-// Decodes no more of a JPEG stream than is wanted: a region, at full size or at a fraction of it.
-// With an index of the stream the decoder goes straight to the region; without one it can make it
-// on its way.
+// Decodes a region of a JPEG stream, at full size or at a fraction of it. With an index of the
+// stream the decoder seeks to the region; without one it walks there, and can record the index.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ namespace composer {
 
 enum class Dct {
   accurate,  ///< libjpeg's islow
-  fast,      ///< libjpeg's ifast: what FFCV decodes with
+  fast,      ///< libjpeg's ifast, which FFCV uses
 };
 
 struct JpegRequest {
@@ -32,21 +31,20 @@ struct ImagePart {
   ImageSize whole;   ///< size of the image at 1/scale
 };
 
-/// The coefficients of a stream that are kept outside of it, from which pixels are made without its
-/// Huffman codes.
+/// A stream's coefficients in a cache, from which pixels are decoded without its Huffman codes.
 struct JpegKept {
-  std::span<const uint8_t> table;  ///< what `made_table` was; empty: nothing is kept
-  /// Reads what `made_rows` had at a place. False when it cannot.
+  std::span<const uint8_t> table;  ///< an earlier `made_table`; empty: nothing is cached
+  /// Reads bytes of the earlier `made_rows` at an offset. False on an error.
   std::function<bool(uint64_t at, std::span<uint8_t> to)> read;
-  bool wanted = false;  ///< make them where nothing that is kept is of use
+  bool wanted = false;  ///< make the coefficients when the cached ones are missing or unusable
 
-  bool made = false;  ///< by the last decode()
+  bool made = false;  ///< the last decode() made the coefficients
   std::vector<uint8_t> made_table;
   std::span<const uint8_t> made_rows;  ///< valid until the next decode()
-  std::vector<uint8_t> memory;         ///< of the rows
+  std::vector<uint8_t> memory;         ///< memory of made_rows
 };
 
-/// One thread's; keeps its memory from image to image.
+/// For one thread; keeps its memory from image to image.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -54,25 +52,25 @@ class JpegDecoder {
   JpegDecoder(JpegDecoder&&) noexcept;
   JpegDecoder& operator=(JpegDecoder&&) noexcept;
 
-  /// The region's pixels, equal byte for byte to those of decoding the whole image (at this scale);
-  /// at scale 1 `box` is the region. Valid until the next call.
-  /// index: what was recorded for these very bytes, or empty. A wrong one may give wrong pixels or
-  /// an error, never a crash.
-  /// recorded: if there is one and `index` is empty or not of this stream, gets the stream's index,
+  /// The region's pixels, equal to those of the whole image decoded at this scale; at scale 1 `box`
+  /// is the region. Valid until the next call.
+  /// index: the index recorded for these bytes, or empty. A wrong index may give wrong pixels or an
+  /// error, never a crash.
+  /// recorded: if not null, and `index` is empty or of another stream, gets the stream's index;
   /// empty for a stream that cannot be indexed.
-  /// warnings: as decode_jpeg. Throws RunError with the reason, for the streams that decode_jpeg
-  /// refuses, whatever the region: without an index all codes are read, and only a stream whose
-  /// codes are whole has one.
-  /// kept: coefficients that may be there, and comes to those of the whole image where they are
-  /// wanted and can be had. Those that are another stream's, or damaged, are not used.
+  /// warnings: as decode_jpeg. Throws RunError with the reason for every stream that decode_jpeg
+  /// refuses, whatever the region: without an index all codes are read, and only a stream with
+  /// whole codes has an index.
+  /// kept: cached coefficients to decode from; gets those of the whole image when they are wanted
+  /// and possible. Coefficients that are damaged or of another stream are not used.
   ImagePart decode(std::span<const uint8_t> bytes, const JpegRequest& request,
                    std::span<const uint8_t> index = {}, std::vector<uint8_t>* recorded = nullptr,
                    std::string* warnings = nullptr, JpegKept* kept = nullptr);
 
-  /// Whether the last decode() found out the stream's index, and put it into `recorded`.
+  /// Whether the last decode() wrote the stream's index to `recorded`.
   bool has_recorded() const;
 
-  /// Bytes of the pixels that it has room for.
+  /// Bytes of memory for pixels.
   size_t room() const;
 
  private:
@@ -80,16 +78,16 @@ class JpegDecoder {
   std::unique_ptr<State> state_;
 };
 
-/// The index of a stream: for each row of MCUs where its first code begins and the predictors of
-/// its DC coefficients; about 8 bytes a row. Empty when the stream cannot be indexed: anything but
-/// one scan of 8-bit baseline Huffman codes without restart intervals, or damaged data.
+/// The index of a stream: for each row of MCUs the position of its first code and the predictors of
+/// its DC coefficients, 8 bytes a row. Empty when the stream cannot be indexed: it is damaged, or
+/// not one scan of 8-bit baseline Huffman codes without restart intervals.
 std::vector<uint8_t> make_jpeg_index(std::span<const uint8_t> bytes);
 
-/// Whether an index is one of this stream, as far as its length and numbers tell.
+/// Whether an index belongs to this stream, as far as its length and header tell.
 bool jpeg_index_fits(std::span<const uint8_t> bytes, std::span<const uint8_t> index);
 
-/// Whether this libjpeg lets the decoder feed it coefficients: proven once on a small image.
-/// Without it regions are decoded by libjpeg's own means, with the same pixels.
+/// Whether this libjpeg accepts coefficients from the decoder; tested once on a small image.
+/// Otherwise libjpeg alone decodes regions, with the same pixels.
 bool jpeg_index_works();
 
 }  // namespace composer

@@ -12,40 +12,10 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-enum Marker : uint8_t {
-  kTem = 0x01,
-  kSof0 = 0xC0,
-  kSof1 = 0xC1,
-  kDht = 0xC4,
-  kJpg = 0xC8,
-  kDac = 0xCC,
-  kSof15 = 0xCF,
-  kRst0 = 0xD0,
-  kRst7 = 0xD7,
-  kSoi = 0xD8,
-  kEoi = 0xD9,
-  kSos = 0xDA,
-  kApp1 = 0xE1,
-};
-
 [[noreturn]] void refuse(const std::string& reason) { throw RunError("broken JPEG: " + reason); }
 
 [[noreturn]] void too_short() {
   throw RunError("the JPEG data end too early (in the headers before the image)");
-}
-
-/// Moves behind the next marker and gives its code, or 0 at the end. As libjpeg: bytes that belong
-/// to no marker are skipped, and any number of 0xFF may stand before the code.
-uint8_t next_marker(Bytes bytes, size_t& at) {
-  while (at < bytes.size()) {
-    const void* found = std::memchr(bytes.data() + at, 0xFF, bytes.size() - at);
-    if (found == nullptr) break;
-    at = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
-    while (at < bytes.size() && bytes[at] == 0xFF) ++at;
-    if (at < bytes.size() && bytes[at++] != 0) return bytes[at - 1];
-  }
-  at = bytes.size();
-  return 0;
 }
 
 /// Numbers of a TIFF block, in its byte order; 0 beyond the end.
@@ -56,14 +26,13 @@ struct Tiff {
   uint32_t number(size_t at, int size) const {
     if (at > bytes.size() || bytes.size() - at < static_cast<size_t>(size)) return 0;
     uint32_t value = 0;
-    for (int i = 0; i < size; ++i) {
+    for (int i = 0; i < size; ++i)
       value |= uint32_t{bytes[at + static_cast<size_t>(i)]} << 8 * (little ? i : size - 1 - i);
-    }
     return value;
   }
 };
 
-/// Whether an APP1 segment, or a block, begins as one of EXIF.
+/// Whether an APP1 segment or a block begins with EXIF's name.
 bool has_exif_name(Bytes segment) {
   static constexpr char kName[] = "Exif\0";  // and the literal's own 0: six bytes
   return segment.size() >= 6 && std::memcmp(segment.data(), kName, 6) == 0;
@@ -76,19 +45,15 @@ void read_frame(uint8_t marker, Bytes segment, JpegHeader& header) {
   header.components = segment[5];
   header.baseline = (marker == kSof0 || marker == kSof1) && header.precision == 8;
   const auto [height, width] = header.size;
-  if (height == 0 || width == 0) {
-    refuse("an image of " + std::to_string(width) + " x " + std::to_string(height) + " pixels");
-  }
-  if (height * width > kMaxPixels) {
-    refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
-  }
+  const std::string pixels = size_text(header.size) + " pixels";
+  if (height == 0 || width == 0) refuse("an image of " + pixels);
+  if (height * width > kMaxPixels) refuse(pixels + " are too many");
   if (header.components != 1 && header.components != 3 && header.components != 4) {
     refuse(std::to_string(header.components) +
            " colour components, where 1, 3 or 4 have a meaning");
   }
-  if (segment.size() != 6 + 3 * static_cast<size_t>(header.components)) {
+  if (segment.size() != 6 + 3 * static_cast<size_t>(header.components))
     refuse("the length of its frame header does not fit its components");
-  }
 }
 
 bool is_frame(uint8_t marker) {
@@ -96,6 +61,18 @@ bool is_frame(uint8_t marker) {
 }
 
 }  // namespace
+
+uint8_t next_marker(Bytes bytes, size_t& at) {
+  while (at < bytes.size()) {
+    const void* found = std::memchr(bytes.data() + at, 0xFF, bytes.size() - at);
+    if (found == nullptr) break;
+    at = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
+    while (at < bytes.size() && bytes[at] == 0xFF) ++at;
+    if (at < bytes.size() && bytes[at++] != 0) return bytes[at - 1];
+  }
+  at = bytes.size();
+  return 0;
+}
 
 int exif_orientation(Bytes block) {
   if (has_exif_name(block)) block = block.subspan(6);
@@ -132,16 +109,18 @@ JpegHeader read_jpeg_header(std::span<const uint8_t> bytes) {
       break;
     }
     const size_t length = std::max(2, bytes[at] << 8 | bytes[at + 1]);
-    const bool whole = length <= bytes.size() - at;
-    if (!whole && found) break;
-    if (!whole) too_short();
+    if (length > bytes.size() - at) {
+      if (found) break;
+      too_short();
+    }
+    const auto segment = bytes.subspan(at + 2, length - 2);
     if (is_frame(marker)) {
       if (found) refuse("a second frame header");
-      read_frame(marker, bytes.subspan(at + 2, length - 2), header);
+      read_frame(marker, segment, header);
       found = true;
     }
-    if (marker == kApp1 && !rotated && has_exif_name(bytes.subspan(at + 2, length - 2))) {
-      const int orientation = exif_orientation(bytes.subspan(at + 2, length - 2));
+    if (marker == kApp1 && !rotated && has_exif_name(segment)) {
+      const int orientation = exif_orientation(segment);
       rotated = orientation != 0;
       if (rotated) header.orientation = orientation;
     }

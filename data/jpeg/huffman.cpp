@@ -43,27 +43,20 @@ HuffmanEntry entry(uint8_t symbol, int length, bool ac) {
           size << 25};
 }
 
-/// Values that an entry has room for.
+/// Lengths of the values that fit an entry.
 constexpr uint32_t kMostFirstBits = 6, kMostSecondBits = 5;
 
-template <size_t n>
-bool equal(std::span<const uint8_t> table, const uint8_t (&standard)[n]) {
-  return std::ranges::equal(table, standard);
-}
-
 struct Standard {
-  HuffmanTable dc_luma, dc_chroma, ac_luma, ac_chroma;
+  std::array<std::array<std::span<const uint8_t>, 2>, 2> sources{
+      // DC, AC; of luma, of chroma
+      {{kDcLuma, kDcChroma}, {kAcLuma, kAcChroma}}};
+  std::array<std::array<HuffmanTable, 2>, 2> tables;
 
   Standard() {
-    dc_luma.make_dc(kDcLuma), dc_chroma.make_dc(kDcChroma);
-    ac_luma.make_ac(kAcLuma), ac_chroma.make_ac(kAcChroma);
+    for (const size_t ac : {0, 1})
+      for (const size_t chroma : {0, 1}) tables[ac][chroma].make(sources[ac][chroma], ac == 1);
   }
 };
-
-const Standard& standard() {
-  static const Standard tables;
-  return tables;
-}
 
 }  // namespace
 
@@ -92,13 +85,13 @@ bool HuffmanTable::make(std::span<const uint8_t> table, bool ac) {
   return next != 0;
 }
 
-/// The entries that begin with a code.
+/// Fills the entries that begin with a code.
 void HuffmanTable::put_code(uint32_t code, HuffmanEntry e, int lookahead) {
   const int rest = lookahead - static_cast<int>(e.code_bits());
   std::fill_n(fast.data() + (size_t{code} << rest), size_t{1} << rest, e);
 }
 
-/// The entries that begin with a code and one of its values.
+/// Fills the entries that begin with a code and one of its values.
 void HuffmanTable::put_values(uint32_t code, HuffmanEntry e) {
   const size_t rest = kLookahead - e.bits(), repeated = size_t{1} << rest;
   const int32_t values = 1 << e.value_bits();
@@ -110,10 +103,10 @@ void HuffmanTable::put_values(uint32_t code, HuffmanEntry e) {
   }
 }
 
-/// Where the lookahead holds another code and its value, entries tell of both.
+/// Adds a second code and its value to the entries whose bits hold both.
 void HuffmanTable::add_second_codes() {
   constexpr size_t kEntries = size_t{1} << kLookahead;
-  // By the bits of the first code, and what follows it.
+  // Indexed by the bits that the first code uses, and by the bits behind it.
   std::array<std::array<uint32_t, kEntries / 2>, kLookahead> second;
   for (size_t used = 1; used < kLookahead; ++used) {
     for (size_t rest = 0; rest < kEntries >> used; ++rest) {
@@ -130,9 +123,8 @@ void HuffmanTable::add_second_codes() {
     const size_t used = e.bits();
     const bool known = !e.single() && used < kLookahead;
     const size_t same = known ? kEntries >> used : 1;
-    if (known && e.moves() < HuffmanEntry::kEnd) {
+    if (known && e.moves() < HuffmanEntry::kEnd)
       for (size_t rest = 0; rest < same; ++rest) fast[i + rest].word += second[used][rest];
-    }
     i += same;
   }
 }
@@ -147,25 +139,19 @@ HuffmanEntry HuffmanTable::find(uint64_t bits, int least) const {
   return {1 | HuffmanEntry::kSingle | 1 << 7 | (1 + HuffmanEntry::kEnd) << 12};
 }
 
-const HuffmanTable* HuffmanTables::dc(size_t slot, std::span<const uint8_t> table) {
-  if (equal(table, kDcLuma)) return &standard().dc_luma;
-  if (equal(table, kDcChroma)) return &standard().dc_chroma;
-  return own(dc_[slot], table, false);
-}
-
-const HuffmanTable* HuffmanTables::ac(size_t slot, std::span<const uint8_t> table) {
-  if (equal(table, kAcLuma)) return &standard().ac_luma;
-  if (equal(table, kAcChroma)) return &standard().ac_chroma;
-  return own(ac_[slot], table, true);
-}
-
-const HuffmanTable* HuffmanTables::own(Own& slot, std::span<const uint8_t> table, bool ac) {
-  if (!slot.source.empty() && std::ranges::equal(table, slot.source)) return slot.table.get();
-  if (!slot.table) slot.table = std::make_unique<HuffmanTable>();
-  slot.source.clear();
-  if (!(ac ? slot.table->make_ac(table) : slot.table->make_dc(table))) return nullptr;
-  slot.source.assign(table.begin(), table.end());
-  return slot.table.get();
+const HuffmanTable* HuffmanTables::find(bool ac, size_t slot, std::span<const uint8_t> table) {
+  static const Standard standard;
+  const size_t kind = ac ? 1 : 0;
+  for (const size_t chroma : {0, 1})
+    if (std::ranges::equal(table, standard.sources[kind][chroma]))
+      return &standard.tables[kind][chroma];
+  Own& own = own_[kind][slot];
+  if (!own.source.empty() && std::ranges::equal(table, own.source)) return own.table.get();
+  if (!own.table) own.table = std::make_unique<HuffmanTable>();
+  own.source.clear();
+  if (!own.table->make(table, ac)) return nullptr;
+  own.source.assign(table.begin(), table.end());
+  return own.table.get();
 }
 
 }  // namespace composer

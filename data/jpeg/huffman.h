@@ -9,15 +9,15 @@
 
 namespace composer {
 
-/// What the next bits say; small, so that the tables of a stream fit the nearest cache together.
-/// Bits 0..5: their number; 7..11: by how much the first code moves the coefficient's position on;
-/// 12..18: by how much both codes do, the end of a block by kEnd. Then 25..31: the first value;
-/// 19..24: that of a second code, where there is one. With kSingle, instead: bits of the code's
-/// value; bits of the code itself, 0 where no code begins like this.
+/// The meaning of the next bits, in one word: the tables of a stream fit the nearest cache
+/// together. Bits 0..5: the number of bits used; 7..11: the first code's step of the coefficient's
+/// position; 12..18: the step of both codes, kEnd for the end of a block; 19..24: the value of a
+/// second code, if any; 25..31: the first value. With kSingle, bits 19..24 are the code's length, 0
+/// for no code, and 25..31 the length of its value.
 struct HuffmanEntry {
   static constexpr uint32_t kSingle = 0x40;
   static constexpr uint32_t kEnd = 64;
-  /// A longer code. Of no bits, and moves beyond all blocks.
+  /// Stands for a longer code: uses no bits, and moves beyond all blocks.
   static constexpr uint32_t kCodeMissing = kSingle | 127 << 12 | 1 << 7;
 
   uint32_t word;
@@ -40,42 +40,38 @@ struct HuffmanTable {
   static constexpr int kLookahead = 11, kDcLookahead = 9;
 
   std::array<HuffmanEntry, 1 << kLookahead> fast;
-  /// By length: the first 16-bit number that is beyond the codes of this length, and what to add to
-  /// a code for its place in `slow`.
+  /// By length: the first 16-bit number above the codes of this length, and the difference of a
+  /// code's index in `slow` and the code.
   std::array<uint32_t, 17> limit;
   std::array<int32_t, 17> offset;
   std::array<HuffmanEntry, 256> slow;
 
-  /// table: counts of the 16 lengths, then symbols. False for codes that no 8-bit image needs.
-  bool make_dc(std::span<const uint8_t> table) { return make(table, false); }
-  bool make_ac(std::span<const uint8_t> table) { return make(table, true); }
+  /// table: the counts of the 16 lengths, then the symbols. False for codes that no 8-bit image
+  /// needs.
+  bool make(std::span<const uint8_t> table, bool ac);
 
-  /// The single entry of a code of at least so many bits. bits: the next ones, from the top.
+  /// The single entry of a code with at least `least` bits. bits: the next bits, from the top.
   HuffmanEntry find(uint64_t bits, int least) const;
 
  private:
-  bool make(std::span<const uint8_t> table, bool ac);
   void put_code(uint32_t code, HuffmanEntry e, int lookahead);
   void put_values(uint32_t code, HuffmanEntry e);
   void add_second_codes();
 };
 
-/// The four tables that nearly all streams use are made once for all threads; others are kept until
-/// another stream's differ.
+/// The four tables of nearly all streams are made once for all threads; others are kept until a
+/// stream has different ones.
 class HuffmanTables {
  public:
-  /// Nothing when the table is none. Valid until the next call for the same slot (0..3).
-  const HuffmanTable* dc(size_t slot, std::span<const uint8_t> table);
-  const HuffmanTable* ac(size_t slot, std::span<const uint8_t> table);
+  /// Null for an invalid table. Valid until the next call for the same slot (0..3).
+  const HuffmanTable* find(bool ac, size_t slot, std::span<const uint8_t> table);
 
  private:
   struct Own {
     std::vector<uint8_t> source;
     std::unique_ptr<HuffmanTable> table;
   };
-  static const HuffmanTable* own(Own& slot, std::span<const uint8_t> table, bool ac);
-
-  std::array<Own, 4> dc_, ac_;
+  std::array<std::array<Own, 4>, 2> own_;  ///< DC, AC
 };
 
 }  // namespace composer

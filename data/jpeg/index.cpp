@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 
 namespace composer {
 namespace {
@@ -10,21 +12,26 @@ constexpr size_t kHead = 16, kEntry = 8;
 constexpr char kKind = 'I';
 constexpr int kPositionBits = 28, kPredictorBits = 12;
 
-template <class Bytes>
-void put(Bytes& bytes, uint64_t value, size_t count, size_t at) {
-  for (size_t i = 0; i < count; ++i) bytes[at + i] = static_cast<uint8_t>(value >> 8 * i);
-}
+struct Head {
+  char magic, kind;
+  uint8_t version, blocks;
+  uint16_t mcu_rows, mcus_across;
+  uint32_t stream_bytes, code_bytes;
+};
+static_assert(sizeof(Head) == kHead);
 
 }  // namespace
 
 std::array<uint8_t, kHead> jpeg_table_head(char kind, const JpegScan& scan, size_t stream_bytes) {
-  std::array<uint8_t, kHead> head{'J', static_cast<uint8_t>(kind), 1,
-                                  static_cast<uint8_t>(scan.blocks)};
-  put(head, static_cast<uint64_t>(scan.mcu_rows), 2, 4);
-  put(head, static_cast<uint64_t>(scan.mcus_across), 2, 6);
-  put(head, stream_bytes, 4, 8);
-  put(head, scan.codes.size(), 4, 12);
-  return head;
+  return std::bit_cast<std::array<uint8_t, kHead>>(
+      Head{.magic = 'J',
+           .kind = kind,
+           .version = 1,
+           .blocks = static_cast<uint8_t>(scan.blocks),
+           .mcu_rows = static_cast<uint16_t>(scan.mcu_rows),
+           .mcus_across = static_cast<uint16_t>(scan.mcus_across),
+           .stream_bytes = static_cast<uint32_t>(stream_bytes),
+           .code_bytes = static_cast<uint32_t>(scan.codes.size())});
 }
 
 JpegIndexWriter::JpegIndexWriter(const JpegScan& scan, size_t stream_bytes,
@@ -46,8 +53,7 @@ bool JpegIndexWriter::add(const JpegRowStart& row) {
     entry |= static_cast<uint64_t>(predictor & (2 * kHalf - 1)) << shift;
     shift += kPredictorBits;
   }
-  std::array<uint8_t, kEntry> bytes{};
-  put(bytes, entry, kEntry, 0);
+  const auto bytes = std::bit_cast<std::array<uint8_t, kEntry>>(entry);
   out_.insert(out_.end(), bytes.begin(), bytes.end());
   return true;
 }
@@ -64,9 +70,8 @@ std::optional<JpegIndexReader> JpegIndexReader::open(const JpegScan& scan, size_
 }
 
 JpegRowStart JpegIndexReader::row(int64_t row) const {
-  const auto bytes = rows_.subspan(static_cast<size_t>(row) * kEntry, kEntry);
-  uint64_t entry = 0;
-  for (size_t i = 0; i < kEntry; ++i) entry |= uint64_t{bytes[i]} << 8 * i;
+  uint64_t entry;
+  std::memcpy(&entry, rows_.data() + static_cast<size_t>(row) * kEntry, kEntry);
   JpegRowStart start;
   start.bit = entry & ((1u << kPositionBits) - 1);
   for (size_t i = 0; i < start.predictors.size(); ++i) {

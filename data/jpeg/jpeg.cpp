@@ -1,7 +1,6 @@
 #include "data/jpeg/jpeg.h"
 
 #include <algorithm>
-#include <csetjmp>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -9,55 +8,37 @@
 
 #include "base/error.h"
 #include "data/jpeg/codec.h"
+#include "data/jpeg/libjpeg.h"
 #include "data/jpeg/scan.h"
 #include "data/pixels/inks.h"
-
-// jpeglib.h needs <cstdio> before it.
-#include <jerror.h>
-#include <jpeglib.h>
 
 namespace composer {
 namespace {
 
-/// libjpeg's error manager: errors jump back, warnings are kept. The common part must stand first.
-struct Errors {
-  jpeg_error_mgr manager;
-  std::jmp_buf jump;
-  char message[JMSG_LENGTH_MAX] = "";
-  char warning[JMSG_LENGTH_MAX] = "";
-  bool ended_early = false;
-};
-
-Errors& errors_of(j_common_ptr codec) { return *reinterpret_cast<Errors*>(codec->err); }
+LibjpegErrors& errors_of(j_common_ptr codec) {
+  return *reinterpret_cast<LibjpegErrors*>(codec->err);
+}
 
 [[noreturn]] void fail(j_common_ptr codec) {
-  Errors& errors = errors_of(codec);
+  LibjpegErrors& errors = errors_of(codec);
   (*codec->err->format_message)(codec, errors.message);
   std::longjmp(errors.jump, 1);
 }
 
 void take_message(j_common_ptr codec, int level) {
   if (level >= 0) return;
+  if (errors_of(codec).strict) fail(codec);
   // Entropy-coded data that stop before their last block: pixels are missing.
   if (codec->err->msg_code == JWRN_HIT_MARKER) fail(codec);
-  if (codec->err->num_warnings++ == 0) {
+  if (codec->err->num_warnings++ == 0)
     (*codec->err->format_message)(codec, errors_of(codec).warning);
-  }
 }
 
 void be_silent(j_common_ptr) {}
 
-jpeg_error_mgr* install(Errors& errors) {
-  jpeg_std_error(&errors.manager);
-  errors.manager.error_exit = fail;
-  errors.manager.emit_message = take_message;
-  errors.manager.output_message = be_silent;
-  return &errors.manager;
-}
-
 void no_source_work(j_decompress_ptr) {}
 
-// The file has ended: an end marker lets the decoder finish if it has all it needs.
+// At the end of the file an end marker lets the decoder finish if it has all codes.
 boolean end_of_file(j_decompress_ptr decoder) {
   static const JOCTET end_marker[] = {0xFF, JPEG_EOI};
   errors_of(reinterpret_cast<j_common_ptr>(decoder)).ended_early = true;
@@ -90,7 +71,7 @@ jpeg_source_mgr memory_source(std::span<const uint8_t> bytes) {
 
 struct Decoder {
   jpeg_decompress_struct codec{};
-  Errors errors{};
+  LibjpegErrors errors{};
   jpeg_source_mgr source{};
   jpeg_progress_mgr progress{};
   std::vector<uint8_t> spare_row;
@@ -139,7 +120,7 @@ void read_cmyk(Decoder& d, Image& out, int64_t end) {
 void limit_scans(j_common_ptr codec) {
   constexpr int kMostScans = 100;
   if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number <= kMostScans) return;
-  Errors& errors = errors_of(codec);
+  LibjpegErrors& errors = errors_of(codec);
   std::snprintf(errors.message, sizeof errors.message, "more than %d scans", kMostScans);
   std::longjmp(errors.jump, 1);
 }
@@ -152,8 +133,8 @@ void set_output(Decoder& d, int scale, Dct dct) {
   d.codec.scale_denom = static_cast<unsigned>(scale);
 }
 
-/// jpeg_crop_scanline reckons the width of a component as if its DCT were scaled as the others'
-/// are, which harms those that are yet to be upsampled.
+/// jpeg_crop_scanline computes the width of a component as if all components had the same DCT
+/// scale, which damages components that are upsampled later.
 bool can_crop(const Decoder& d) {
   for (int i = 0; i < d.codec.num_components; ++i) {
     const jpeg_component_info& component = d.codec.comp_info[i];
@@ -168,7 +149,7 @@ bool can_crop(const Decoder& d) {
 }
 
 /// Reads the rows of the region, at least the columns of `around`, and all codes below them.
-/// Gives the first column.
+/// Returns the first column.
 int64_t read_region(Decoder& d, const JpegRegion& region, Image& out) {
   JDIMENSION left = 0, width = d.codec.output_width;
   if (region.around.width < region.whole.width && can_crop(d)) {
@@ -180,17 +161,15 @@ int64_t read_region(Decoder& d, const JpegRegion& region, Image& out) {
   out.resize(height, width, 3);
   d.spare_row.resize(static_cast<size_t>(width) * 4);
   if (top > 0) jpeg_skip_scanlines(&d.codec, static_cast<JDIMENSION>(top));
-  if (d.codec.out_color_space == JCS_CMYK) {
+  if (d.codec.out_color_space == JCS_CMYK)
     read_cmyk(d, out, height);
-  } else {
+  else
     read_rgb(d, out, height);
-  }
-  // Several scans have been read to the end before the first row. Of a single one
-  // jpeg_skip_scanlines would not decode the rest.
+  // Several scans were read to the end before the first row. The rest of a single scan is decoded
+  // here, which jpeg_skip_scanlines would not do.
   JSAMPROW row = d.spare_row.data();
-  while (!jpeg_has_multiple_scans(&d.codec) && d.codec.output_scanline < d.codec.output_height) {
+  while (!jpeg_has_multiple_scans(&d.codec) && d.codec.output_scanline < d.codec.output_height)
     jpeg_read_scanlines(&d.codec, &row, 1);
-  }
   return left;
 }
 
@@ -218,18 +197,17 @@ ImagePart decode_with(Decoder& d, const JpegRequest* request, Image& out) {
   const JpegRegion region(size, wanted);
   set_output(d, wanted.scale, wanted.dct);
   jpeg_start_decompress(&d.codec);
-  // Several scans have been read now, and some are missing. A single one's last pixel may be there
-  // though the end marker is not.
-  if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec)) {
+  // All of several scans were read here, so some are missing. A single scan may have its last pixel
+  // without an end marker.
+  if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec))
     fail_with(d, "premature end of file");
-  }
   const Box box = region.wanted;
   const int64_t left = read_region(d, region, out);
   return {out.view().crop(0, box.left - left, box.height, box.width), box, region.whole};
 }
 
-// The head of libjpeg's private jpeg_entropy_decoder, unchanged from version 6b to libjpeg-turbo 3.
-// jpeg_index_works() proves it.
+// The first members of libjpeg's private jpeg_entropy_decoder, unchanged from version 6b to
+// libjpeg-turbo 3. jpeg_index_works() tests this.
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 && \
     LIBJPEG_TURBO_VERSION_NUMBER < 4000000 && JPEG_LIB_VERSION < 90
 constexpr bool kFeedPossible = true;
@@ -248,8 +226,8 @@ struct Feeder {
   int16_t* blocks = nullptr;
 };
 
-/// Lets libjpeg's list of blocks point at ours. It zeroes the blocks of an MCU before it asks for
-/// the next.
+/// Points libjpeg's list of blocks at our blocks. libjpeg zeroes an MCU's blocks before it asks for
+/// the next MCU.
 boolean feed_mcu(j_decompress_ptr codec, JBLOCKROW* mcu) {
   auto& feeder = *static_cast<Feeder*>(codec->client_data);
   if (feeder.left_in_row == 0) {
@@ -258,9 +236,8 @@ boolean feed_mcu(j_decompress_ptr codec, JBLOCKROW* mcu) {
     feeder.left_in_row = feeder.feed.mcus_across;
   }
   --feeder.left_in_row;
-  for (int i = 0; i < feeder.feed.blocks; ++i, feeder.blocks += DCTSIZE2) {
+  for (int i = 0; i < feeder.feed.blocks; ++i, feeder.blocks += DCTSIZE2)
     mcu[i] = reinterpret_cast<JBLOCKROW>(feeder.blocks);
-  }
   return TRUE;
 }
 
@@ -271,9 +248,8 @@ void feed_with(Decoder& d, Feeder& feeder, int scale, Dct dct, int64_t rows, Ima
   set_output(d, scale, dct);
   jpeg_start_decompress(&d.codec);
   if (jpeg_has_multiple_scans(&d.codec) || d.codec.MCUs_per_row != feeder.feed.mcus_across ||
-      d.codec.blocks_in_MCU != feeder.feed.blocks) {
+      d.codec.blocks_in_MCU != feeder.feed.blocks)
     fail_with(d, "a stream that cannot be fed");
-  }
   d.codec.client_data = &feeder;
   reinterpret_cast<EntropyDecoder*>(d.codec.entropy)->decode_mcu = feed_mcu;
   out.resize(rows, d.codec.output_width, 3);
@@ -282,7 +258,7 @@ void feed_with(Decoder& d, Feeder& feeder, int scale, Dct dct, int64_t rows, Ima
 
 struct Encoder {
   jpeg_compress_struct codec{};
-  Errors errors{};
+  LibjpegErrors errors{};
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
 
@@ -311,12 +287,19 @@ void encode_with(Encoder& e, const ImageView& image, int quality) {
 
 }  // namespace
 
+jpeg_error_mgr* install(LibjpegErrors& errors) {
+  jpeg_std_error(&errors.manager);
+  errors.manager.error_exit = fail;
+  errors.manager.emit_message = take_message;
+  errors.manager.output_message = be_silent;
+  return &errors.manager;
+}
+
 JpegRegion::JpegRegion(ImageSize size, const JpegRequest& request) {
   const Box& box = request.region;
   if (box.top < 0 || box.left < 0 || box.height < 1 || box.width < 1 ||
-      box.top + box.height > size.height || box.left + box.width > size.width) {
+      box.top + box.height > size.height || box.left + box.width > size.width)
     throw RunError("the region wanted lies outside the image");
-  }
   const int64_t scale = request.scale;
   const auto up = [scale](int64_t value) { return (value + scale - 1) / scale; };
   whole = {up(size.height), up(size.width)};
@@ -366,11 +349,10 @@ void decode_jpeg(std::span<const uint8_t> bytes, Image& out, std::string* warnin
 std::vector<uint8_t> encode_jpeg(const ImageView& image, int quality) {
   Encoder encoder;
   encoder.codec.err = install(encoder.errors);
-  if (setjmp(encoder.errors.jump) == 0) {
+  if (setjmp(encoder.errors.jump) == 0)
     encode_with(encoder, image, quality);
-  } else {
+  else
     throw RunError("JPEG encoding failed: " + std::string(encoder.errors.message));
-  }
   return {encoder.bytes, encoder.bytes + encoder.size};
 }
 

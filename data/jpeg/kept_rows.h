@@ -1,6 +1,6 @@
-// The coefficients of a JPEG stream, kept outside of it in the code of
-// data/jpeg/coefficients_simd.h, a row of MCUs after the other. Their table, little-endian: 16
-// bytes as of the stream's index; then 12 for each row, where it ends (4) and its checksum (8).
+// The cached coefficients of a JPEG stream in the code of data/jpeg/coefficients_simd.h, one row of
+// MCUs after the other. Their table is little-endian: a header of 16 bytes as in the stream's
+// index, then for each row its end (4 bytes) and its checksum (8).
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace composer {
 
-/// Keeps the rows of a whole image, from the top.
+/// Packs the rows of a whole image, from the top.
 class KeptWriter {
  public:
-  /// to: gets table and rows; `made` when finish() is called.
+  /// to: gets table and rows; finish() sets `made`.
   KeptWriter(const JpegScan& scan, size_t stream_bytes, JpegKept& to);
 
-  /// blocks: of a row of MCUs. Where there is no memory for it, nothing is kept.
+  /// blocks: a row of MCUs. Without enough memory for it nothing is made.
   void add(const int16_t* blocks) noexcept;
   void finish();
 
@@ -30,19 +30,18 @@ class KeptWriter {
   bool failed_ = false;
 };
 
-/// A part of what was kept. Keeps its memory from image to image.
+/// Unpacks a part of the cached rows. Keeps its memory from image to image.
 class KeptRows final : public JpegCoefficients {
  public:
-  /// False when what is kept is not of this stream, as far as its length and numbers tell, or
-  /// cannot be read.
+  /// False when the rows cannot be read, or are another stream's, as far as length and header tell.
   bool start(const JpegScan& scan, size_t stream_bytes, const JpegKept& kept, const JpegMcus& mcus);
-  /// nullptr also for a row that is damaged.
+  /// nullptr also for a damaged row.
   int16_t* next_row() noexcept override;
 
  private:
-  const uint8_t* row_ = nullptr;  ///< in the table
+  const uint8_t* row_ = nullptr;  ///< the row in the table
   const uint8_t* end_ = nullptr;
-  size_t at_ = 0;  ///< where the row begins
+  size_t at_ = 0;  ///< the row's offset
   size_t begin_ = 0;
   size_t row_blocks_ = 0, first_ = 0, count_ = 0;
   std::vector<uint8_t> bytes_;

@@ -7,8 +7,8 @@
 
 namespace composer {
 
-/// Where in a block the coefficients lie, by the place in the stream behind them; for places that
-/// do not exist the last one.
+/// at[i + 1] is the position in a block of the stream's coefficient i; 63 for positions beyond the
+/// block.
 struct NaturalOrder {
   std::array<uint8_t, 256> at{};
 
@@ -18,13 +18,12 @@ struct NaturalOrder {
     for (size_t i = 1; i <= 64; ++i) {
       at[i] = static_cast<uint8_t>(8 * y + x);
       const bool up = (x + y) % 2 == 0;
-      if (up ? x == 7 : y == 7) {
+      if (up ? x == 7 : y == 7)
         ++(up ? y : x);
-      } else if (up ? y == 0 : x == 0) {
+      else if (up ? y == 0 : x == 0)
         ++(up ? x : y);
-      } else {
+      else
         x += up ? 1 : -1, y += up ? -1 : 1;
-      }
     }
   }
 };

@@ -23,7 +23,7 @@ using V8 = hn::VFromD<D8>;
 using V16 = hn::VFromD<D16>;
 using V32 = hn::VFromD<D32>;
 
-/// Blocks at once: one in each 16 bytes of the vectors.
+/// Blocks at a time: one in each 16 bytes of a vector.
 constexpr int kAtOnce = static_cast<int>(kBlocks<D16>);
 
 /// The factors of the inverse DCT (Loeffler, Ligtenberg, Moschytz 1989), in 1/8192.
@@ -44,7 +44,7 @@ struct Wide {
   }
 };
 
-/// Words of two vectors side by side.
+/// The words of two vectors, interleaved.
 struct Pairs {
   V16 left, right;
 
@@ -74,7 +74,7 @@ HWY_INLINE V16 scaled_down(const Wide& w) {
                               hn::ShiftRight<bits>(hn::Add(w.right, half)));
 }
 
-/// Eight vectors, each number of which belongs to a row or column of its own.
+/// One pass of the inverse DCT over eight vectors; each lane is a row or column of its own.
 template <int bits>
 HWY_INLINE void transform_once(V16 (&v)[8]) {
   const Pairs even(v[2], v[6]);
@@ -108,7 +108,7 @@ HWY_INLINE V16 upper(V16 a, V16 b) {
   return hn::BitCast(D16(), hn::InterleaveUpper(D(), hn::BitCast(D(), a), hn::BitCast(D(), b)));
 }
 
-/// Within each block.
+/// Transposes each block.
 HWY_INLINE void transpose(V16 (&v)[8]) {
   V16 a[8], b[8];
   for (int i = 0; i < 4; ++i) {
@@ -127,7 +127,7 @@ HWY_INLINE void transpose(V16 (&v)[8]) {
   }
 }
 
-/// All bits of the blocks in whose words no bit is set.
+/// Sets all bits of blocks whose words are all 0, and no bit of others.
 HWY_INLINE V16 zero_blocks(V16 v) {
   const D64 d;
   const auto words = hn::BitCast(d, v);
@@ -151,7 +151,7 @@ HWY_INLINE void transform_blocks(int16_t* coefficients, const JpegTarget* target
     v[y] = hn::Mul(v[y],
                    load_blocks(d, [&](int i) HWY_ATTR { return targets[i].quantization + 8 * y; }));
   }
-  // Blocks of one row of coefficients wrap where others saturate.
+  // Blocks with one row of coefficients wrap around, others saturate.
   const auto flat = zero_blocks(below);
   const bool all_flat = hn::AllTrue(d, hn::Ne(flat, hn::Zero(d)));
   const auto first = hn::ShiftLeft<kPassBits>(v[0]);
@@ -160,9 +160,8 @@ HWY_INLINE void transform_blocks(int16_t* coefficients, const JpegTarget* target
   } else {
     const bool any_flat = !hn::AllTrue(d, hn::Eq(flat, hn::Zero(d)));
     transform_once<kFactorBits - kPassBits>(v);
-    if (any_flat) {
+    if (any_flat)
       for (auto& row : v) row = hn::IfVecThenElse(flat, first, row);
-    }
   }
   transpose(v);
   transform_once<kFactorBits + kPassBits + 3>(v);
@@ -194,8 +193,8 @@ void transform(int16_t* blocks, int64_t count, const JpegTarget* targets) {
   transform_blocks(last, target);
 }
 
-/// The two rows of chroma samples weighed 3 to 1, and the outermost once more on both sides:
-/// sums[i + 1] is of sample i.
+/// Two rows of chroma samples weighed 3 to 1; sums[i + 1] belongs to sample i. The outermost sums
+/// are repeated on both sides.
 HWY_INLINE void weigh_rows(const uint8_t* const (&rows)[2], int64_t begin, int64_t end,
                            int64_t width, int16_t* sums) {
   const D16 d;
@@ -210,8 +209,8 @@ HWY_INLINE void weigh_rows(const uint8_t* const (&rows)[2], int64_t begin, int64
   if (end >= width) sums[width + 1] = sums[width];
 }
 
-/// A word for each pixel: those in the lower halves of a vector's 16 bytes, and those in the upper
-/// ones. Chroma is less 128.
+/// A word for each pixel: pixels of the lower halves of a vector's 16-byte blocks in `left`, of the
+/// upper halves in `right`. 128 is subtracted from chroma.
 struct Words {
   V16 left, right;
 
@@ -227,7 +226,7 @@ struct Words {
     return {hn::Sub(words.left, middle), hn::Sub(words.right, middle)};
   }
 
-  /// Two pixels for each sample. sums: of the first sample, by weigh_rows.
+  /// Two pixels for each sample. sums: weigh_rows' sum of the first sample.
   static HWY_INLINE Words chroma(const int16_t* sums) {
     const D16 d;
     const auto here = hn::LoadU(d, sums), thrice = hn::Add(here, hn::Add(here, here));
@@ -262,7 +261,7 @@ struct Colors {
 
 constexpr auto kPixels = static_cast<int64_t>(hn::MaxLanes(D8()));
 
-/// kPixels pixels, of which `wanted` are written, behind `skipped` others.
+/// Computes kPixels pixels, skips the first `skipped` and writes the next `wanted`.
 HWY_INLINE void write_pixels(const Words& luma, const Words& cb, const Words& cr, int64_t skipped,
                              int64_t wanted, uint8_t* rgb) {
   const D8 d;
@@ -288,7 +287,7 @@ void color_full(const JpegColorRow& row, uint8_t* rgb) {
 }
 
 void color_halved(const JpegColorRow& row, int16_t* sums, uint8_t* rgb) {
-  // Pixels from an even one on: each sample gives two.
+  // Begins at an even pixel, since each sample gives two.
   const int64_t begin = row.first / 2, end = (row.first + row.count + 1) / 2;
   const int64_t from = std::max<int64_t>(begin - 1, 0);
   const int64_t to = std::min(end + kPixels / 2 + 1, row.chroma_width);

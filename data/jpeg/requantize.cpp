@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "data/jpeg/header.h"
 #include "data/jpeg/index.h"
 #include "data/jpeg/jpeg.h"
 
 namespace composer {
 namespace {
 
-constexpr uint8_t kFrame = 0xC0, kEnd = 0xD9;
 constexpr size_t kLuma = 0;
-/// More than an MCU takes.
+/// An upper limit of an MCU's bytes.
 constexpr size_t kMcuRoom = 8192;
 
 /// The codes of a DHT segment's table, by symbol.
@@ -23,11 +23,11 @@ void read_codes(std::span<const uint8_t> table, JpegCodes& codes) {
       codes[table[next++]] = {static_cast<uint16_t>(code++), static_cast<int16_t>(length)};
 }
 
-/// Where height and width stand in the header that libjpeg wrote.
+/// Offset of height and width in a header by libjpeg.
 size_t find_size(std::span<const uint8_t> header) {
-  for (size_t at = 2; at + 4 <= header.size();) {
-    if (header[at + 1] == kFrame) return at + 5;
-    at += 2 + (static_cast<size_t>(header[at + 2]) << 8 | header[at + 3]);
+  for (size_t at = 2; const uint8_t marker = next_marker(header, at);) {
+    if (marker == kSof0) return at + 3;
+    at += static_cast<size_t>(header[at] << 8 | header[at + 1]);
   }
   throw std::logic_error("a JPEG header without a frame");
 }
@@ -62,11 +62,7 @@ bool JpegRequantizer::start(std::span<const uint8_t> bytes, int quality) {
     }
   }
   out_.assign(header_.begin(), header_.end());
-  uint8_t* const size = out_.data() + size_at_;
-  size[0] = static_cast<uint8_t>(scan_.size.height >> 8);
-  size[1] = static_cast<uint8_t>(scan_.size.height);
-  size[2] = static_cast<uint8_t>(scan_.size.width >> 8);
-  size[3] = static_cast<uint8_t>(scan_.size.width);
+  put_jpeg_size(scan_.size, out_.data() + size_at_);
   written_ = out_.size();
   out_.resize(out_.size() + bytes.size());
   bits_ = {};
@@ -74,7 +70,7 @@ bool JpegRequantizer::start(std::span<const uint8_t> bytes, int quality) {
   return true;
 }
 
-/// The one that libjpeg writes.
+/// Makes the header that libjpeg writes.
 void JpegRequantizer::make_header(int quality) {
   if (quality == quality_) return;
   Image gray;
@@ -117,7 +113,7 @@ void JpegRequantizer::add_full_rows() {
   }
 }
 
-/// below: null behind the last row of the image.
+/// below: null after the last row of the image.
 void JpegRequantizer::add_full_row(const int16_t* above, const int16_t* below) {
   begin_row();
   const auto across = static_cast<size_t>(scan_.mcus_across);
@@ -134,7 +130,7 @@ void JpegRequantizer::add_full_row(const int16_t* above, const int16_t* below) {
       for (size_t i = 0; i < 4; ++i) {
         if (mcus[i] != nullptr) {
           blocks[i] = mcus[i] + 64 * component;
-        } else {  // as bright as the one beside or above it
+        } else {  // as bright as the block beside or above it
           outer_[i].fill(0);
           outer_[i][0] = blocks[i == 1 || (i == 3 && below != nullptr) ? i - 1 : i - 2][0];
           blocks[i] = outer_[i].data();
@@ -177,7 +173,7 @@ void JpegRequantizer::encode(size_t component, const int16_t* block, uint64_t pr
   written_ = static_cast<size_t>(bits_.to - out_.data());
 }
 
-/// What there is of them.
+/// Writes the whole bytes among bits_.
 void JpegRequantizer::put_whole_bytes() {
   for (; bits_.count >= 8; bits_.count -= 8) {
     const auto byte = static_cast<uint8_t>(bits_.bits >> (bits_.count - 8));
@@ -206,7 +202,7 @@ RequantizedJpeg JpegRequantizer::finish() {
     put_whole_bytes();
   }
   out_[written_++] = 0xFF;
-  out_[written_++] = kEnd;
+  out_[written_++] = kEoi;
 
   RequantizedJpeg made{.size = scan_.size,
                        .bytes = {out_.begin(), out_.begin() + static_cast<long>(written_)},

@@ -1,5 +1,5 @@
-// Photographs encoded at another quality without going through pixels: their DCT coefficients are
-// rounded anew, and chroma of full resolution is halved.
+// Encodes photographs at another quality without decoding them to pixels: the DCT coefficients are
+// quantised again, and chroma of full resolution is halved.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,16 @@ namespace composer {
 struct RequantizedJpeg {
   ImageSize size;
   std::vector<uint8_t> bytes;
-  std::vector<uint8_t> index;  ///< as of make_jpeg_index; empty where it does not fit the format
+  std::vector<uint8_t> index;  ///< as from make_jpeg_index; empty when it does not fit the format
 };
 
 /// Keeps its memory from image to image.
 class JpegRequantizer {
  public:
-  /// What encode_jpeg() makes of the pixels of a JPEG stream, but for what they lose on the way
-  /// when they are rounded and limited to 0..255: a baseline stream of halved chroma with the
-  /// tables of this quality, 1 to 100. The same bytes on every processor. Nothing for a stream of
-  /// another kind than YCbCr of full or halved chroma in one scan (JpegScan::chroma_step), and
-  /// for a damaged one.
+  /// Makes the stream that encode_jpeg() makes of the decoded pixels, but without rounding and
+  /// clamping pixels to 0..255: a baseline stream with halved chroma and the tables of this
+  /// quality, 1 to 100. Its bytes are equal on every processor. Nothing for a damaged stream, and
+  /// for any but YCbCr with full or halved chroma in one scan (JpegScan::chroma_step).
   std::optional<RequantizedJpeg> run(std::span<const uint8_t> bytes, int quality);
 
  private:
@@ -44,7 +43,7 @@ class JpegRequantizer {
   void begin_row();
   void add_block(size_t component, const int16_t* block);
   void add_halved_block(size_t component, const std::array<const int16_t*, 4>& blocks);
-  /// That lies outside of the image: as the one before it.
+  /// Adds a block outside of the image, equal to the block before it.
   void add_outer_block(size_t component);
   void encode(size_t component, const int16_t* block, uint64_t present);
   void put_whole_bytes();
@@ -56,18 +55,18 @@ class JpegRequantizer {
   McuLayout layout_;
   WalkedRows rows_;
   std::array<Component, 3> components_;
-  std::vector<int16_t> above_;  ///< a row of MCUs, until the next one is there
+  std::vector<int16_t> above_;  ///< a row of MCUs that waits for the next one
 
   int quality_ = 0;
-  std::vector<uint8_t> header_;  ///< of that quality
-  size_t size_at_ = 0;           ///< of height and width in it
+  std::vector<uint8_t> header_;  ///< the header for quality_
+  size_t size_at_ = 0;           ///< offset of height and width in header_
   JpegScan header_scan_;
-  std::array<JpegCodes, 2> dc_codes_{}, ac_codes_{};  ///< of luma, of chroma
+  std::array<JpegCodes, 2> dc_codes_{}, ac_codes_{};  ///< luma, chroma
 
   std::vector<uint8_t> out_;
   size_t written_ = 0;
   std::array<std::array<int16_t, 64>, 4> outer_;
-  JpegBits bits_;  ///< not yet written
+  JpegBits bits_;  ///< bits that are not yet written
   std::vector<JpegRowStart> row_starts_;
 };
 

@@ -200,7 +200,8 @@ namespace composer {
 
 const JpegHalving& jpeg_halving() {
   static const JpegHalving halving = [] {
-    // The pixels of two blocks, averaged in pairs, and these eight transformed again.
+    // Transforms two blocks to pixels, averages them in pairs and transforms the eight averages
+    // back.
     const auto wave = [](size_t frequency, size_t pixel) {
       // cos(k pi / 16), the same on every machine
       constexpr double kCosines[] = {1,

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
+#include "data/jpeg/bits_simd.h"
 #include "data/jpeg/kept_rows.h"
-#include "data/jpeg/unstuff.h"
 
 namespace composer {
 namespace {
 
 constexpr size_t kUnstuffMargin = 32;
 
-/// Room for the bytes without stuffing and for what a walk may read behind them.
+/// Makes room for the bytes without stuffing and for the overshoot of a walk.
 void make_room(std::vector<uint8_t>& bits, size_t stuffed) {
   fit(bits, stuffed + kUnstuffMargin + JpegWalker::kOvershoot);
 }
@@ -27,8 +27,8 @@ bool lay_out(const JpegScan& scan, HuffmanTables& tables, McuLayout& layout) {
   layout.blocks = scan.blocks;
   for (size_t i = 0; i < static_cast<size_t>(scan.blocks); ++i) {
     const JpegBlock& block = scan.block[i];
-    const HuffmanTable* dc = tables.dc(block.dc_table, scan.dc_tables[block.dc_table]);
-    const HuffmanTable* ac = tables.ac(block.ac_table, scan.ac_tables[block.ac_table]);
+    const HuffmanTable* dc = tables.find(false, block.dc_table, scan.dc_tables[block.dc_table]);
+    const HuffmanTable* ac = tables.find(true, block.ac_table, scan.ac_tables[block.ac_table]);
     if (dc == nullptr || ac == nullptr) return false;
     layout.block[i] = {dc, ac, block.component};
   }
@@ -54,7 +54,7 @@ bool IndexedRows::seek(int64_t row, int lane) {
   const JpegRowStart from = index_->row(row), to = index_->row(row + 1);
   const uint64_t begin = from.bit / 8, end = (to.bit + 7) / 8;
   if (begin > end || end > scan_->codes.size()) return false;
-  // A 0xFF that the row ends with is followed by its stuffing.
+  // The row's last byte may be 0xFF, followed by its stuffing.
   const uint64_t stuffing = end < scan_->codes.size() && end > begin ? 1 : 0;
   auto& bits = bits_[static_cast<size_t>(lane)];
   const auto got =
@@ -98,32 +98,29 @@ void WalkedRows::start(const JpegScan& scan, const McuLayout& layout, const Jpeg
   zeros(blocks_, coefficients(keeper != nullptr ? scan.mcus_across : mcus.right - mcus.left));
 }
 
-/// Where the walker stands, in the codes as they are stored.
+/// The walker's position in the stuffed codes.
 uint64_t WalkedRows::stuffed_bit() {
   const uint64_t bit = walker_.position();
-  while (removed_before_ < removed_.size() && removed_[removed_before_] <= bit / 8) {
+  while (removed_before_ < removed_.size() && removed_[removed_before_] <= bit / 8)
     ++removed_before_;
-  }
   return bit + 8 * removed_before_;
 }
 
 void WalkedRows::begin_row() {
-  if (writer_ != nullptr && !writer_->add({stuffed_bit(), walker_.predictors()})) {
-    writer_ = nullptr;
-  }
+  if (writer_ != nullptr && !writer_->add({stuffed_bit(), walker_.predictors()})) writer_ = nullptr;
 }
 
 size_t WalkedRows::coefficients(int64_t mcus) const {
   return static_cast<size_t>(mcus * layout_->blocks * 64);
 }
 
-/// Decodes a whole row.
+/// Decodes a whole row for the keeper.
 void WalkedRows::keep_row() {
   walker_.decode(*layout_, scan_->mcus_across, blocks_.data());
   if (walker_.good()) keeper_->add(blocks_.data());
 }
 
-/// One that is not wanted.
+/// Passes a row that is not wanted.
 void WalkedRows::pass_row() {
   begin_row();
   if (keeper_ != nullptr) {
@@ -155,7 +152,7 @@ int16_t* WalkedRows::next_row() noexcept {
 }
 
 bool WalkedRows::finish() {
-  // Who had the last row may have left some of it.
+  // The reader of the last row may have left coefficients in it.
   if (keeper_ != nullptr) zeros(blocks_, coefficients(scan_->mcus_across));
   for (; row_ < scan_->mcu_rows && walker_.good(); ++row_) pass_row();
   if (walker_.good()) begin_row();

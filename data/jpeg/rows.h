@@ -1,5 +1,5 @@
-// The coefficients of a part of a JPEG scan, one row of MCUs after the other: gone to directly by
-// an index, or found by walking there.
+// The coefficients of a part of a JPEG scan, one row of MCUs after the other: found by an index, or
+// by walking along the scan.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct JpegMcus {
   int64_t top = 0, left = 0, bottom = 0, right = 0;
 };
 
-/// What walking a scan needs besides it. tables: which the layout points into. False for tables
+/// Makes the layout for walking along a scan. tables: hold the layout's tables. False for tables
 /// that no image needs.
 bool lay_out(const JpegScan& scan, HuffmanTables& tables, McuLayout& layout);
 
@@ -39,23 +39,23 @@ class IndexedRows final : public JpegCoefficients {
   size_t row_blocks_ = 0;  ///< coefficients of a row
   bool second_ready_ = false;
   std::array<JpegWalker, 2> walkers_;
-  std::array<std::vector<uint8_t>, 2> bits_;  ///< without stuffing
+  std::array<std::vector<uint8_t>, 2> bits_;  ///< codes without stuffing
   std::vector<int16_t> blocks_;
 };
 
 class KeptWriter;
 
-/// Walks along the whole scan and keeps the coefficients of a part.
+/// Walks along the whole scan and decodes the coefficients of a part.
 class WalkedRows final : public JpegCoefficients {
  public:
-  /// writer: if any, gets where each row begins. keeper: if any, gets each row.
+  /// writer: if not null, gets the start of each row. keeper: if not null, gets each row.
   void start(const JpegScan& scan, const McuLayout& layout, const JpegMcus& mcus,
              JpegIndexWriter* writer, KeptWriter* keeper = nullptr);
   int16_t* next_row() noexcept override;
-  /// Once the rows wanted are there: walks to the end. False when codes are damaged or missing,
-  /// wherever in the scan.
+  /// Walks to the end of the scan after the wanted rows. False when codes are damaged or missing
+  /// anywhere in the scan.
   bool finish();
-  /// Whether the index is whole.
+  /// Whether the writer got the whole index.
   bool recorded() const { return writer_ != nullptr; }
 
  private:

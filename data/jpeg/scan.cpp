@@ -3,34 +3,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include "data/jpeg/header.h"
 #include "data/jpeg/natural_order.h"
 
 namespace composer {
 namespace {
 
-enum Marker : uint8_t {
-  kSof0 = 0xC0,
-  kSof1 = 0xC1,
-  kDht = 0xC4,
-  kSoi = 0xD8,
-  kSos = 0xDA,
-  kDqt = 0xDB,
-  kDri = 0xDD,
-  kApp0 = 0xE0,
-  kApp14 = 0xEE,
-  kApp15 = 0xEF,
-  kCom = 0xFE,
-};
-
-/// libjpeg looks at no more of an APP0 or APP14 segment.
+/// libjpeg reads no more bytes of an APP0 or APP14 segment.
 constexpr size_t kLookedAt = 14;
 
 }  // namespace
 
-void JpegScan::set_size(int64_t height, int64_t width) {
-  uint8_t* at = header.data() + size_at_;
-  at[0] = static_cast<uint8_t>(height >> 8), at[1] = static_cast<uint8_t>(height);
-  at[2] = static_cast<uint8_t>(width >> 8), at[3] = static_cast<uint8_t>(width);
+void put_jpeg_size(ImageSize size, uint8_t* at) {
+  at[0] = static_cast<uint8_t>(size.height >> 8), at[1] = static_cast<uint8_t>(size.height);
+  at[2] = static_cast<uint8_t>(size.width >> 8), at[3] = static_cast<uint8_t>(size.width);
 }
 
 bool JpegScan::parse(std::span<const uint8_t> bytes) {
@@ -41,7 +27,7 @@ bool JpegScan::parse(std::span<const uint8_t> bytes) {
   chroma_step = 0;
   header.assign({0xFF, kSoi});
   for (size_t at = 2;;) {
-    // Junk between segments is libjpeg's to complain about.
+    // libjpeg warns of junk between segments.
     if (bytes.size() - at < 4 || bytes[at] != 0xFF) return false;
     const uint8_t marker = bytes[at + 1];
     if (marker == 0xFF) {
@@ -107,9 +93,8 @@ bool JpegScan::take_frame(std::span<const uint8_t> segment) {
     Component& c = component_[static_cast<size_t>(i)];
     c = {at[0], static_cast<uint8_t>(at[1] >> 4), static_cast<uint8_t>(at[1] & 15), at[2]};
     if (c.horizontal < 1 || c.horizontal > 4 || c.vertical < 1 || c.vertical > 4) return false;
-    for (int j = 0; j < i; ++j) {
+    for (int j = 0; j < i; ++j)
       if (component_[static_cast<size_t>(j)].id == c.id) return false;
-    }
     // In a scan of one component an MCU is one block, whatever the sampling factors.
     if (components == 1) c.horizontal = c.vertical = 1;
     across = std::max<int>(across, c.horizontal), down = std::max<int>(down, c.vertical);
@@ -123,7 +108,7 @@ bool JpegScan::take_frame(std::span<const uint8_t> segment) {
   return true;
 }
 
-/// Tables of 8 bits; others are libjpeg's.
+/// Takes tables of 8 bits; libjpeg decodes images with others.
 void JpegScan::take_quantization(std::span<const uint8_t> segment) {
   constexpr size_t kTable = 1 + 64;
   plain_ = plain_ && segment.size() % kTable == 0;
@@ -139,9 +124,8 @@ void JpegScan::take_application(uint8_t marker, std::span<const uint8_t> segment
     jfif_ = true;
     plain_ = plain_ && segment[5] == 1;  // libjpeg warns of other versions
   }
-  if (marker == kApp14 && segment.size() >= 12 && std::memcmp(segment.data(), kAdobe, 5) == 0) {
+  if (marker == kApp14 && segment.size() >= 12 && std::memcmp(segment.data(), kAdobe, 5) == 0)
     adobe_ = true;
-  }
 }
 
 int JpegScan::find_chroma_step() {
@@ -170,9 +154,8 @@ bool JpegScan::take_tables(std::span<const uint8_t> segment) {
     const uint8_t kind = segment[0];
     size_t symbols = 0;
     for (size_t i = 1; i <= 16; ++i) symbols += segment[i];
-    if (kind >> 4 > 1 || (kind & 15) > 3 || symbols > 256 || segment.size() < 17 + symbols) {
+    if (kind >> 4 > 1 || (kind & 15) > 3 || symbols > 256 || segment.size() < 17 + symbols)
       return false;
-    }
     (kind >> 4 == 0 ? dc_tables : ac_tables)[kind & 15] = segment.subspan(1, 16 + symbols);
     segment = segment.subspan(17 + symbols);
   }

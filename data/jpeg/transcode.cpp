@@ -2,59 +2,25 @@
 
 #include <algorithm>
 #include <array>
-#include <csetjmp>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
-// jpeglib.h needs <cstdio> before it.
-#include <jpeglib.h>
+#include "data/jpeg/header.h"
+#include "data/jpeg/libjpeg.h"
+#include "data/pixels/orient.h"
 
 namespace composer {
 namespace {
 
-constexpr uint8_t kRestart0 = 0xD0, kStart = 0xD8, kEnd = 0xD9, kStartOfScan = 0xDA;
-
-/// The next marker with or without a segment, from `at` on, which is moved behind it; 0 when there
-/// is none. Stuffed bytes and restart markers stand within a scan and are passed over.
-uint8_t next_marker(std::span<const uint8_t> bytes, size_t& at) {
-  while (at + 1 < bytes.size()) {
-    const void* found = std::memchr(bytes.data() + at, 0xFF, bytes.size() - at - 1);
-    if (found == nullptr) break;
-    at = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data()) + 1;
-    const uint8_t code = bytes[at];
-    if (code == 0xFF) continue;
-    ++at;
-    if (code > 0x01 && (code < kRestart0 || code > kStart)) return code;
-  }
-  return 0;
+/// The next marker, without restart markers and others inside a scan; 0 at the end.
+uint8_t next_segment(std::span<const uint8_t> bytes, size_t& at) {
+  uint8_t code = 0;
+  do {
+    code = next_marker(bytes, at);
+  } while (code == kTem || (code >= kRst0 && code <= kSoi));
+  return code;
 }
 
-/// libjpeg's error manager: any complaint ends the work. The common part must stand first.
-struct Errors {
-  jpeg_error_mgr manager;
-  std::jmp_buf jump;
-};
-
-[[noreturn]] void give_up(j_common_ptr codec) {
-  std::longjmp(reinterpret_cast<Errors*>(codec->err)->jump, 1);
-}
-
-void give_up_on_warnings(j_common_ptr codec, int level) {
-  if (level < 0) give_up(codec);
-}
-
-void be_silent(j_common_ptr) {}
-
-jpeg_error_mgr* install(Errors& errors) {
-  jpeg_std_error(&errors.manager);
-  errors.manager.error_exit = give_up;
-  errors.manager.emit_message = give_up_on_warnings;
-  errors.manager.output_message = be_silent;
-  return &errors.manager;
-}
-
-/// What an EXIF orientation asks for: first mirror rows and columns, then swap them.
+/// The steps of an EXIF orientation: first mirror rows and columns, then swap them.
 struct Turn {
   bool mirror_rows = false;     ///< the top becomes the bottom
   bool mirror_columns = false;  ///< left becomes right
@@ -62,16 +28,13 @@ struct Turn {
 };
 
 Turn turn_of(int orientation) {
-  const bool rows[] = {false, false, true, true, false, true, true, false};
-  const bool columns[] = {false, true, true, false, false, false, true, true};
-  const int k = orientation >= 1 && orientation <= 8 ? orientation - 1 : 0;
-  return {rows[k], columns[k], k >= 4};
+  return {bottom_up(orientation), right_to_left(orientation), turned(orientation)};
 }
 
 struct Transcoder {
   jpeg_decompress_struct in{};
   jpeg_compress_struct out{};
-  Errors errors{};
+  LibjpegErrors errors{};
   std::array<jvirt_barray_ptr, 4> turned{};
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
@@ -90,14 +53,13 @@ bool can_be_turned(const jpeg_decompress_struct& in, const Turn& turn) {
          (!turn.mirror_rows || in.image_height % mcu_height == 0);
 }
 
-/// Every scan of a progressive stream has come: of one that lacks some, libjpeg smooths the blocks
-/// when it decodes.
+/// Whether every scan of a progressive stream is there: libjpeg smooths the blocks of a stream that
+/// lacks scans.
 bool is_complete(const jpeg_decompress_struct& in) {
   if (in.coef_bits == nullptr) return true;
   for (int c = 0; c < in.num_components; ++c) {
-    for (int k = 0; k < DCTSIZE2; ++k) {
+    for (int k = 0; k < DCTSIZE2; ++k)
       if (in.coef_bits[c][k] != 0) return false;
-    }
   }
   return true;
 }
@@ -117,11 +79,9 @@ void turn_block(const JCOEF* in, const Turn& turn, JCOEF* out) {
 void turn_tables(jpeg_compress_struct& out) {
   for (JQUANT_TBL* table : out.quant_tbl_ptrs) {
     if (table == nullptr) continue;
-    for (int v = 0; v < DCTSIZE; ++v) {
-      for (int u = 0; u < v; ++u) {
+    for (int v = 0; v < DCTSIZE; ++v)
+      for (int u = 0; u < v; ++u)
         std::swap(table->quantval[v * DCTSIZE + u], table->quantval[u * DCTSIZE + v]);
-      }
-    }
   }
 }
 
@@ -173,9 +133,8 @@ void copy_parameters(Transcoder& t, const Turn& turn) {
   jpeg_copy_critical_parameters(&t.in, &t.out);
   if (!turn.transpose) return;
   std::swap(t.out.image_width, t.out.image_height);
-  for (int c = 0; c < t.out.num_components; ++c) {
+  for (int c = 0; c < t.out.num_components; ++c)
     std::swap(t.out.comp_info[c].h_samp_factor, t.out.comp_info[c].v_samp_factor);
-  }
   turn_tables(t.out);
 }
 
@@ -203,8 +162,8 @@ bool transcode_with(Transcoder& t, std::span<const uint8_t> bytes, const Turn& t
 
 std::span<const uint8_t> first_jpeg(std::span<const uint8_t> bytes) {
   size_t at = 2;
-  while (const uint8_t code = next_marker(bytes, at)) {
-    if (code == kEnd) return bytes.first(at);
+  while (const uint8_t code = next_segment(bytes, at)) {
+    if (code == kEoi) return bytes.first(at);
     if (at + 1 >= bytes.size()) break;
     at += static_cast<size_t>(std::max(2, bytes[at] << 8 | bytes[at + 1]));
   }
@@ -213,10 +172,10 @@ std::span<const uint8_t> first_jpeg(std::span<const uint8_t> bytes) {
 
 bool has_one_whole_scan(std::span<const uint8_t> stream) {
   size_t at = 2;
-  while (const uint8_t code = next_marker(stream, at)) {
-    if (code == kEnd || at + 1 >= stream.size()) return false;
+  while (const uint8_t code = next_segment(stream, at)) {
+    if (code == kEoi || at + 1 >= stream.size()) return false;
     at += static_cast<size_t>(std::max(2, stream[at] << 8 | stream[at + 1]));
-    if (code == kStartOfScan) return next_marker(stream, at) == kEnd && at == stream.size();
+    if (code == kSos) return next_segment(stream, at) == kEoi && at == stream.size();
   }
   return false;
 }
@@ -224,6 +183,7 @@ bool has_one_whole_scan(std::span<const uint8_t> stream) {
 std::optional<std::vector<uint8_t>> transcode_jpeg(std::span<const uint8_t> bytes,
                                                    int orientation) {
   Transcoder t;
+  t.errors.strict = true;
   t.in.err = t.out.err = install(t.errors);
   if (setjmp(t.errors.jump) != 0) return std::nullopt;
   if (!transcode_with(t, bytes, turn_of(orientation))) return std::nullopt;

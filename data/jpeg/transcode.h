@@ -1,5 +1,5 @@
-// JPEG streams taken over without decoding to pixels: as they are, or rewritten with the same DCT
-// coefficients, upright.
+// Takes over JPEG streams without decoding them to pixels: as they are, or rewritten with the same
+// DCT coefficients, upright.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace composer {
 
-/// The first image of the data, end marker included; what follows it (other images, junk) is left
-/// out. All the data when there is no end marker. The data begin with a whole JPEG header.
+/// The first image of the data, end marker included, without the data that follow (other images,
+/// junk). All the data without an end marker. The data must begin with a whole JPEG header.
 std::span<const uint8_t> first_jpeg(std::span<const uint8_t> bytes);
 
-/// Whether nothing but restart markers stands between the header of the first scan and the stream's
-/// last two bytes. (Costs a search for markers; codes are not looked at.)
+/// Whether only codes and restart markers lie between the header of the first scan and the end
+/// marker in the last two bytes. Searches for markers, and does not decode.
 bool has_one_whole_scan(std::span<const uint8_t> stream);
 
 /// A baseline stream in one scan that holds the image of `bytes`, turned upright: progressive,
@@ -24,9 +24,9 @@ bool has_one_whole_scan(std::span<const uint8_t> stream);
 /// moved and turned, which decodes to the turned pixels but for the rounding of the inverse DCT
 /// and of chroma upsampling. Application segments (EXIF, colour profiles) are left out.
 /// orientation: EXIF's, 1..8.
-/// Nothing when that is not possible without loss: other than 1 or 3 components of 8 bits, a
-/// mirrored side that is no multiple of the MCU, scans missing, damage. The reason is found by
-/// decoding.
+/// Nothing when that is impossible without loss: other than 1 or 3 components of 8 bits, a mirrored
+/// side that is no multiple of the MCU, missing scans, damage. Decoding the stream tells the
+/// reason.
 std::optional<std::vector<uint8_t>> transcode_jpeg(std::span<const uint8_t> bytes, int orientation);
 
 }  // namespace composer

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/simd.h"
-#include "data/jpeg/bmi2_simd.h"
+#include "data/jpeg/bits_simd.h"
 #include "data/jpeg/natural_order.h"
 
 // The walk is compiled twice: BMI2's shifts shorten the chain from code to code.
@@ -15,12 +15,12 @@
 
 namespace composer {
 
-/// What of a walker changes from code to code, in registers.
+/// The state of a walker that changes with each code, in registers.
 struct Walk {
   uint64_t bits;
   int64_t count;
   const uint8_t* next;
-  const uint8_t* end;  ///< of what may be read
+  const uint8_t* end;  ///< the end of readable codes
   bool bad = false;
 
   COMPOSER_INLINE explicit Walk(const JpegWalker& w)
@@ -30,7 +30,9 @@ struct Walk {
     w.bits_ = bits, w.count_ = count, w.next_ = next, w.bad_ = bad || next > end;
   }
 
-  /// At least 56 bits count then.
+  static COMPOSER_INLINE DcPredictors& predictors(JpegWalker& w) { return w.predictors_; }
+
+  /// Makes at least 56 bits valid.
   COMPOSER_INLINE void refill() {
     uint64_t more;
     std::memcpy(&more, next, 8);
@@ -67,9 +69,8 @@ struct Walk {
   /// Takes a single code and its value. False at the end of the block.
   template <bool keep>
   COMPOSER_INLINE bool take(HuffmanEntry entry, uint64_t& place, int16_t* block) {
-    if constexpr (keep) {  // at the end of the block, 0 for a coefficient that is 0
+    if constexpr (keep)  // at the end of the block, 0 for a coefficient that is 0
       block[kNatural.at[place + entry.first_move()]] = static_cast<int16_t>(value(entry));
-    }
     consume(entry);
     place += entry.moves();
     if (place < 64) return true;
@@ -77,7 +78,8 @@ struct Walk {
     return false;
   }
 
-  /// One load of the table: one code or two, 26 bits at most. False at the end of the block.
+  /// Takes one or two codes, at most 26 bits, with one load of the table. False at the end of the
+  /// block.
   template <bool keep>
   COMPOSER_INLINE bool step(const HuffmanTable& table, uint64_t& place, int16_t* block) {
     const HuffmanEntry entry = table.fast[bits >> (64 - HuffmanTable::kLookahead)];
@@ -128,31 +130,34 @@ struct Walk {
 namespace {
 
 template <bool keep>
-COMPOSER_INLINE void walk_one(const McuLayout& layout, int64_t mcus, Walk& w,
-                              DcPredictors& predictors, int16_t* block) {
+COMPOSER_INLINE void walk_one(const McuLayout& layout, int64_t mcus, JpegWalker& walker,
+                              int16_t* block) {
+  Walk w(walker);
   for (int64_t mcu = 0; mcu < mcus && !w.bad && w.next <= w.end; ++mcu) {
     for (int i = 0; i < layout.blocks; ++i) {
       const McuLayout::Block& b = layout.block[static_cast<size_t>(i)];
       uint64_t place;
-      if (w.begin_block<keep>(b, predictors, place, block)) {
+      if (w.begin_block<keep>(b, Walk::predictors(walker), place, block)) {
         while (w.two_steps<keep>(*b.ac, place, block)) {
         }
       }
       if constexpr (keep) block += 64;
     }
   }
+  w.store(walker);
 }
 
 template <bool keep>
-COMPOSER_INLINE void walk_two(const McuLayout& layout, int64_t mcus, Walk& a, DcPredictors& pa,
-                              int16_t* block_a, Walk& b, DcPredictors& pb, int16_t* block_b) {
+COMPOSER_INLINE void walk_two(const McuLayout& layout, int64_t mcus, JpegWalker& first,
+                              int16_t* block_a, JpegWalker& second, int16_t* block_b) {
+  Walk a(first), b(second);
   for (int64_t mcu = 0; mcu < mcus && !(a.bad | b.bad); ++mcu) {
     if (a.next > a.end || b.next > b.end) break;
     for (int i = 0; i < layout.blocks; ++i) {
       const McuLayout::Block& kind = layout.block[static_cast<size_t>(i)];
       uint64_t place_a, place_b;
-      bool more_a = a.begin_block<keep>(kind, pa, place_a, block_a);
-      bool more_b = b.begin_block<keep>(kind, pb, place_b, block_b);
+      bool more_a = a.begin_block<keep>(kind, Walk::predictors(first), place_a, block_a);
+      bool more_b = b.begin_block<keep>(kind, Walk::predictors(second), place_b, block_b);
       while (more_a && more_b) {
         more_a = a.two_steps<keep>(*kind.ac, place_a, block_a);
         more_b = b.two_steps<keep>(*kind.ac, place_b, block_b);
@@ -162,42 +167,33 @@ COMPOSER_INLINE void walk_two(const McuLayout& layout, int64_t mcus, Walk& a, Dc
       if constexpr (keep) block_a += 64, block_b += 64;
     }
   }
+  a.store(first), b.store(second);
 }
 
-using OneWalk = void (*)(const McuLayout&, int64_t, Walk&, DcPredictors&, int16_t*);
-using TwoWalk = void (*)(const McuLayout&, int64_t, Walk&, DcPredictors&, int16_t*, Walk&,
-                         DcPredictors&, int16_t*);
+using OneWalk = void (*)(const McuLayout&, int64_t, JpegWalker&, int16_t*);
+using TwoWalk = void (*)(const McuLayout&, int64_t, JpegWalker&, int16_t*, JpegWalker&, int16_t*);
 
 template <bool keep>
-void plain_one(const McuLayout& layout, int64_t mcus, Walk& w, DcPredictors& p, int16_t* block) {
-  Walk local = w;
-  walk_one<keep>(layout, mcus, local, p, block);
-  w = local;
+void plain_one(const McuLayout& layout, int64_t mcus, JpegWalker& w, int16_t* block) {
+  walk_one<keep>(layout, mcus, w, block);
 }
 
 template <bool keep>
-void plain_two(const McuLayout& layout, int64_t mcus, Walk& a, DcPredictors& pa, int16_t* block_a,
-               Walk& b, DcPredictors& pb, int16_t* block_b) {
-  Walk local_a = a, local_b = b;
-  walk_two<keep>(layout, mcus, local_a, pa, block_a, local_b, pb, block_b);
-  a = local_a, b = local_b;
+void plain_two(const McuLayout& layout, int64_t mcus, JpegWalker& a, int16_t* block_a,
+               JpegWalker& b, int16_t* block_b) {
+  walk_two<keep>(layout, mcus, a, block_a, b, block_b);
 }
 
 #ifdef COMPOSER_X86
 template <bool keep>
-COMPOSER_BMI2 void bmi2_one(const McuLayout& layout, int64_t mcus, Walk& w, DcPredictors& p,
-                            int16_t* block) {
-  Walk local = w;
-  walk_one<keep>(layout, mcus, local, p, block);
-  w = local;
+COMPOSER_BMI2 void bmi2_one(const McuLayout& layout, int64_t mcus, JpegWalker& w, int16_t* block) {
+  walk_one<keep>(layout, mcus, w, block);
 }
 
 template <bool keep>
-COMPOSER_BMI2 void bmi2_two(const McuLayout& layout, int64_t mcus, Walk& a, DcPredictors& pa,
-                            int16_t* block_a, Walk& b, DcPredictors& pb, int16_t* block_b) {
-  Walk local_a = a, local_b = b;
-  walk_two<keep>(layout, mcus, local_a, pa, block_a, local_b, pb, block_b);
-  a = local_a, b = local_b;
+COMPOSER_BMI2 void bmi2_two(const McuLayout& layout, int64_t mcus, JpegWalker& a, int16_t* block_a,
+                            JpegWalker& b, int16_t* block_b) {
+  walk_two<keep>(layout, mcus, a, block_a, b, block_b);
 }
 #endif
 
@@ -233,28 +229,20 @@ void JpegWalker::start(const uint8_t* bytes, size_t size, int first_bit,
 }
 
 void JpegWalker::skip(const McuLayout& layout, int64_t mcus) {
-  Walk w(*this);
-  one<false>()(layout, mcus, w, predictors_, nullptr);
-  w.store(*this);
+  one<false>()(layout, mcus, *this, nullptr);
 }
 
 void JpegWalker::decode(const McuLayout& layout, int64_t mcus, int16_t* blocks) {
-  Walk w(*this);
-  one<true>()(layout, mcus, w, predictors_, blocks);
-  w.store(*this);
+  one<true>()(layout, mcus, *this, blocks);
 }
 
 void JpegWalker::skip(const McuLayout& layout, int64_t mcus, JpegWalker& a, JpegWalker& b) {
-  Walk wa(a), wb(b);
-  two<false>()(layout, mcus, wa, a.predictors_, nullptr, wb, b.predictors_, nullptr);
-  wa.store(a), wb.store(b);
+  two<false>()(layout, mcus, a, nullptr, b, nullptr);
 }
 
 void JpegWalker::decode(const McuLayout& layout, int64_t mcus, JpegWalker& a, int16_t* blocks_a,
                         JpegWalker& b, int16_t* blocks_b) {
-  Walk wa(a), wb(b);
-  two<true>()(layout, mcus, wa, a.predictors_, blocks_a, wb, b.predictors_, blocks_b);
-  wa.store(a), wb.store(b);
+  two<true>()(layout, mcus, a, blocks_a, b, blocks_b);
 }
 
 }  // namespace composer

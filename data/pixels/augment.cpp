@@ -20,9 +20,8 @@ uint8_t cut(double value) { return static_cast<uint8_t>(std::clamp(value, 0.0, 2
 /// Blends with one value.
 void blend(const MutableImage& image, double factor, double other) {
   Table table;
-  for (size_t v = 0; v < table.size(); ++v) {
+  for (size_t v = 0; v < table.size(); ++v)
     table[v] = cut(factor * static_cast<double>(v) + (1 - factor) * other);
-  }
   map_bytes(table, image.pixels, bytes_of(image));
 }
 
@@ -52,17 +51,25 @@ void to_gray_pixels(uint8_t* rgb, int64_t pixels) {
   }
 }
 
-constexpr int64_t kBlock = 256;  // pixels whose luma is kept at a time
+constexpr int64_t kBlock = 256;  // pixels whose luma is computed at a time
 
 ImageSize size_of(const MutableImage& image) { return {image.height, image.width}; }
 
-/// change(image, random) in `p` of all places.
+/// Calls change(image, random) with probability `p`.
 template <class Change>
 SampleTransform sometimes(const char* purpose, double p, Change change) {
   return [=](const MutableImage& image, const SampleKey& place) {
     Random random(place.seed, purpose, place.epoch, place.sample);
     if (random.uniform() < p) change(image, random);
   };
+}
+
+/// Calls adjust(image, factor) with probability `p`.
+SampleTransform adjusted(const char* purpose, double p, double magnitude,
+                         void (*adjust)(const MutableImage&, double)) {
+  return sometimes(purpose, p, [=](const MutableImage& image, Random& random) {
+    adjust(image, draw_factor(magnitude, random));
+  });
 }
 
 }  // namespace
@@ -72,9 +79,8 @@ void fill_box(const MutableImage& image, const Box& box, const Rgb& fill) {
   const int64_t stride = image.width * image.channels, bytes = box.width * image.channels;
   uint8_t* first = image.pixels + box.top * stride + box.left * image.channels;
   for (int64_t i = 0; i < bytes; ++i) first[i] = fill[static_cast<size_t>(i % image.channels)];
-  for (int64_t y = 1; y < box.height; ++y) {
+  for (int64_t y = 1; y < box.height; ++y)
     std::memcpy(first + y * stride, first, static_cast<size_t>(bytes));
-  }
 }
 
 void adjust_brightness(const MutableImage& image, double factor) { blend(image, factor, 0); }
@@ -103,9 +109,8 @@ void adjust_saturation(const MutableImage& image, double factor) {
   for (int64_t i = 0; i < pixels; i += kBlock) {
     const int64_t n = std::min(kBlock, pixels - i);
     to_luma(image.pixels + 3 * i, n, luma.data());
-    for (size_t j = 0; j < static_cast<size_t>(n); ++j) {
+    for (size_t j = 0; j < static_cast<size_t>(n); ++j)
       gray[3 * j] = gray[3 * j + 1] = gray[3 * j + 2] = luma[j];
-    }
     blend_with(gray.data(), factor, 3 * n, image.pixels + 3 * i);
   }
 }
@@ -116,9 +121,8 @@ void make_gray(const MutableImage& image) {
 
 void solarize(const MutableImage& image, int threshold) {
   Table table;
-  for (int v = 0; v < 256; ++v) {
+  for (int v = 0; v < 256; ++v)
     table[static_cast<size_t>(v)] = static_cast<uint8_t>(v >= threshold ? 255 - v : v);
-  }
   map_bytes(table, image.pixels, bytes_of(image));
 }
 
@@ -156,21 +160,15 @@ SampleTransform random_cutout(int64_t side, const Rgb& fill, double p, int64_t w
 }
 
 SampleTransform random_brightness(double magnitude, double p) {
-  return sometimes("data.brightness", p, [=](const MutableImage& image, Random& random) {
-    adjust_brightness(image, draw_factor(magnitude, random));
-  });
+  return adjusted("data.brightness", p, magnitude, adjust_brightness);
 }
 
 SampleTransform random_contrast(double magnitude, double p) {
-  return sometimes("data.contrast", p, [=](const MutableImage& image, Random& random) {
-    adjust_contrast(image, draw_factor(magnitude, random));
-  });
+  return adjusted("data.contrast", p, magnitude, adjust_contrast);
 }
 
 SampleTransform random_saturation(double magnitude, double p) {
-  return sometimes("data.saturation", p, [=](const MutableImage& image, Random& random) {
-    adjust_saturation(image, draw_factor(magnitude, random));
-  });
+  return adjusted("data.saturation", p, magnitude, adjust_saturation);
 }
 
 SampleTransform random_erasing(const Rgb& fill, double p, const ErasingLaw& law) {

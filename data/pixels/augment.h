@@ -1,6 +1,6 @@
 // Random changes of an image's pixels: FFCV's (cutout, brightness, contrast, saturation) and
-// torchvision's (erasing, grayscale, solarize). Each as a function of explicit numbers, as the law
-// by which those are drawn, and as a transform for Loader::add_transform.
+// torchvision's (erasing, grayscale, solarize). Each is a function of explicit numbers, a law by
+// which those are drawn, and a transform for Loader::add_transform.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace composer {
 
-using Rgb = std::array<uint8_t, 3>;  ///< of an image with one channel the first counts
+using Rgb = std::array<uint8_t, 3>;  ///< images with one channel use the first value
 
 /// Paints the box, which must lie in the image.
 void fill_box(const MutableImage& image, const Box& box, const Rgb& fill);
@@ -37,18 +37,18 @@ Box draw_cutout(ImageSize image, int64_t side, Random& random);
 /// Uniform in [max(0, 1 - magnitude), 1 + magnitude).
 double draw_factor(double magnitude, Random& random);
 
-/// What part of the image torchvision's RandomErasing covers.
+/// The box that torchvision's RandomErasing covers.
 struct ErasingLaw {
   double least_area = 0.02, most_area = 0.33;  ///< fractions of the image's
   double least_ratio = 0.3, most_ratio = 3.3;  ///< height : width
 };
 
-/// Nothing where ten tries gave no box that is smaller than the image on both sides.
+/// Nothing when ten tries gave no box smaller than the image on both sides.
 std::optional<Box> draw_erasing(ImageSize image, const ErasingLaw& law, Random& random);
 
-// Transforms; p: how often. The draws depend on the sample's place only.
-/// width: of the images that `side` was chosen for; smaller images get a smaller square. 0 = the
-/// side is the same for all.
+// Transforms; p: the probability of a change. The draws depend on the SampleKey only.
+/// width: the width of the images that `side` was chosen for; smaller images get a smaller square.
+/// 0: the same side for all images.
 SampleTransform random_cutout(int64_t side, const Rgb& fill, double p = 1, int64_t width = 0);
 SampleTransform random_brightness(double magnitude, double p = 0.5);
 SampleTransform random_contrast(double magnitude, double p = 0.5);

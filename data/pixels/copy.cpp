@@ -18,13 +18,11 @@ void copy_rows(const ImageView& image, bool flip, uint8_t* out, int64_t out_stri
     std::memcpy(out, image.pixels, static_cast<size_t>(image.height * bytes));
     return;
   }
-  for (int64_t y = 0; y < image.height; ++y, out += out_stride) {
+  for (int64_t y = 0; y < image.height; ++y, out += out_stride)
     std::memcpy(out, image.row(y), static_cast<size_t>(bytes));
-  }
 }
 
-/// Where position i of an image of that length comes from when it is mirrored at its outermost
-/// pixels again and again.
+/// The source of position i along an axis that is mirrored at its outermost pixels again and again.
 int64_t reflected(int64_t i, int64_t length) {
   if (length == 1) return 0;
   const int64_t period = 2 * (length - 1);
@@ -50,7 +48,7 @@ Covered covered(int64_t start, int64_t length, int64_t image) {
   return {begin, std::clamp<int64_t>(image - start, begin, length)};
 }
 
-/// The columns of an output row that do not lie on the image.
+/// Fills the columns of an output row outside of the image.
 void reflect_columns(const uint8_t* row, const ImageView& image, const Box& window,
                      const Covered& columns, bool flip, uint8_t* out) {
   const int64_t c = image.channels;
@@ -82,9 +80,8 @@ void copy_window(const ImageView& image, const Box& window, const Border& border
               flip, out + rows.begin * row_bytes + before * c, row_bytes);
   }
   if (border.reflect) {
-    for (int64_t y = rows.begin; y < rows.end && width < window.width; ++y) {
+    for (int64_t y = rows.begin; y < rows.end && width < window.width; ++y)
       reflect_columns(image.row(window.top + y), image, window, columns, flip, out + y * row_bytes);
-    }
     for (int64_t y = 0; y < window.height; ++y) {
       if (y == rows.begin) y = rows.end;
       if (y == window.height) break;

@@ -1,4 +1,4 @@
-// Parts of an image copied as they are: mirrored, or with a border where they reach past it.
+// Copies parts of an image, mirrored if wanted, with a border around the image.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace composer {
 
-/// What lies around an image.
+/// The border around an image.
 struct Border {
-  bool reflect = false;           ///< the image mirrored at its outermost pixels; else the fill
-  std::array<uint8_t, 3> fill{};  ///< RGB; of one channel the first
+  bool reflect = false;  ///< true: the image mirrored at its outermost pixels; false: the fill
+  std::array<uint8_t, 3> fill{};  ///< RGB; images with one channel use the first value
 };
 
 /// Copies the image without gaps between rows, mirrored left-right if wanted.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/loading/image_size.h"
@@ -10,7 +11,7 @@
 
 namespace composer {
 
-/// Pixels that somebody else owns. `stride` is the number of bytes from a row to the next.
+/// A view of pixels. `stride` is the number of bytes from one row to the next.
 struct ImageView {
   const uint8_t* pixels = nullptr;
   int64_t height = 0;
@@ -25,13 +26,13 @@ struct ImageView {
   }
 };
 
-/// Whether memory is so far above what is wanted of it that it is not worth keeping.
+/// Whether memory is so much larger than wanted that it should not be kept.
 inline bool far_above(size_t bytes, size_t wanted) {
   constexpr size_t usual = size_t{64} << 20;
   return bytes > usual && bytes / 8 > wanted;
 }
 
-/// Makes room for so many bytes, whatever they are. Memory is kept, unless it is far_above.
+/// Makes room for so many bytes of any value. Memory is kept, unless it is far_above.
 inline void fit(std::vector<uint8_t>& memory, size_t bytes) {
   if (far_above(memory.capacity(), bytes)) memory = std::vector<uint8_t>();  // {} would keep it
   if (memory.size() < bytes) memory.resize(bytes);
@@ -55,7 +56,9 @@ struct Image {
 /// Images with more pixels are refused: a few bytes of a damaged file could ask for all memory.
 inline constexpr int64_t kMaxPixels = 178'956'970;
 
-/// A canvas may be larger than the frame on it. As many pixels are given to it without more bytes.
-inline constexpr int64_t kBareCanvasPixels = int64_t{1} << 22;
+/// "WIDTH x HEIGHT", for messages.
+inline std::string size_text(ImageSize size) {
+  return std::to_string(size.width) + " x " + std::to_string(size.height);
+}
 
 }  // namespace composer

@@ -1,5 +1,5 @@
-// How vector kernels read what data/pixels/resize_lanes.h prepares: windows of bytes, looked up by
-// lane. As base/vectors_inl.h, read once for each target.
+// Reads the windows of bytes that data/pixels/resize_lanes.h prepares, one look-up a lane. Included
+// once for each target, like base/vectors_inl.h.
 #include "base/vectors_inl.h"
 #include "data/pixels/resize_lanes.h"
 
@@ -20,7 +20,7 @@ struct NarrowWindows {
   using Bytes = NarrowTag<uint8_t>;
   static constexpr int64_t lanes = 4, bytes = 16;
 
-  /// For the lanes from `value` on; the windows are `at` bytes further on than at the first step.
+  /// Reads for the lanes from `value` on. at: the windows' offset from the first step, in bytes.
   template <LaneBytes>
   static HWY_INLINE hn::VFromD<Bytes> read(const Lanes& from, int64_t value, int64_t at,
                                            const uint8_t* in) {

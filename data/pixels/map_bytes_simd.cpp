@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {
 
-// Each form of Mapped looks vectors up; `lanes` of 0: none is faster than one byte after another.
+// Each form of Mapped looks vectors up. `lanes` is 0 when single bytes are as fast.
 #if HWY_TARGET == HWY_AVX3_DL
 
 struct Mapped {
@@ -60,8 +60,8 @@ struct Mapped {
 
   HWY_INLINE explicit Mapped(const uint8_t* t) : table(t) {}
 
-  /// 16 times: of bytes whose upper half is i, the lower half looks up; a sum of 128 or more takes
-  /// a 0.
+  /// 16 look-ups: step i looks up the lower half of the bytes whose upper half is i. Other bytes
+  /// have a sum of 128 or more, which gives a 0.
   HWY_INLINE hn::VFromD<Bytes> operator()(hn::VFromD<Bytes> from) const {
     const Bytes d;
     auto to = hn::Zero(d);
@@ -83,15 +83,14 @@ struct Mapped {
 
 #endif
 
-/// All of them, or none.
+/// Maps all bytes, or returns false.
 template <class Lookup>
 HWY_INLINE bool map_vectors(const std::array<uint8_t, 256>& table, uint8_t* values, int64_t n) {
   if constexpr (Lookup::lanes > 0) {
     const Lookup lookup(table.data());
     const typename Lookup::Bytes d;
-    for (int64_t i = 0; i < n; i += Lookup::lanes) {
+    for (int64_t i = 0; i < n; i += Lookup::lanes)
       store_first(lookup(load_first(d, values + i, n - i)), n - i, values + i);
-    }
   }
   return Lookup::lanes > 0;
 }

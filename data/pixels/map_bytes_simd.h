@@ -1,4 +1,4 @@
-// Bytes through a table.
+// Replaces bytes by a table.
 #pragma once
 
 #include <array>

@@ -16,13 +16,12 @@ namespace {
 template <int channels>
 HWY_INLINE void mirror_pixels(const uint8_t* in, int64_t width, uint8_t* out) {
   uint8_t* to = out + (width - 1) * channels;
-  for (int64_t x = 0; x < width; ++x, in += channels, to -= channels) {
+  for (int64_t x = 0; x < width; ++x, in += channels, to -= channels)
     for (int c = 0; c < channels; ++c) to[c] = in[c];
-  }
 }
 
 #if COMPOSER_HAS_VECTORS
-/// Where byte i of `bytes` mirrored ones comes from.
+/// The source of byte i of `bytes` mirrored bytes.
 template <int channels>
 constexpr std::array<uint8_t, 64> mirror_order(int bytes) {
   std::array<uint8_t, 64> order{};
@@ -59,8 +58,8 @@ void mirror(MirroredRows r) {
 
 #elif COMPOSER_HAS_VECTORS
 
-/// Each vector is stored whole: what it has beyond its block is overwritten by the next one. The
-/// row's last block overlaps the one before it and is stored as two halves of a vector.
+/// Each vector is stored whole: the next vector overwrites its bytes beyond the block. The row's
+/// last block overlaps the one before it and is stored as two halves of a vector.
 template <int channels>
 void mirror(MirroredRows r) {
   constexpr int64_t pixels = 16 / channels, block = pixels * channels;
@@ -68,7 +67,7 @@ void mirror(MirroredRows r) {
   const hn::FixedTag<uint8_t, 16> d;
   const hn::FixedTag<uint8_t, 8> half;
   const auto last_order = hn::Load(d, kOrder.data());
-  // A block is loaded from as many bytes earlier as it is short of a vector.
+  // A block is shorter than a vector and lies in the vector's last bytes.
   const auto order = hn::Add(last_order, hn::Set(d, uint8_t{16 - block}));
   const auto halves_order =
       hn::Combine(d, hn::LoadU(half, kOrder.data() + block - 8), hn::LowerHalf(half, last_order));
@@ -84,9 +83,8 @@ void mirror(MirroredRows r) {
       to += block, from -= block;
     };
     int64_t left = r.width;
-    for (; left > 4 * pixels; left -= 4 * pixels) {
+    for (; left > 4 * pixels; left -= 4 * pixels)
       copy_block(), copy_block(), copy_block(), copy_block();
-    }
     for (; left > pixels; left -= pixels) copy_block();
     const auto last = hn::TableLookupBytes(hn::LoadU(d, r.in), halves_order);
     uint8_t* const end = r.out + r.width * channels;
@@ -99,9 +97,8 @@ void mirror(MirroredRows r) {
 
 template <int channels>
 void mirror(MirroredRows r) {
-  for (; r.count > 0; --r.count, r.in += r.in_stride, r.out += r.out_stride) {
+  for (; r.count > 0; --r.count, r.in += r.in_stride, r.out += r.out_stride)
     mirror_pixels<channels>(r.in, r.width, r.out);
-  }
 }
 
 #endif

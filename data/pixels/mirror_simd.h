@@ -14,7 +14,7 @@ struct MirroredRows {
   int64_t count, width;
 };
 
-/// One channel or three.
+/// channels: 1 or 3.
 void mirror_rows(const MirroredRows& rows, int64_t channels);
 
 }  // namespace composer

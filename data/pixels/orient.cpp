@@ -7,16 +7,8 @@
 namespace composer {
 namespace {
 
-bool bottom_up(int orientation) {
-  return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-}
-
-bool right_to_left(int orientation) {
-  return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-}
-
-/// Where the upright image's first pixel is stored, and the bytes from it to the one below it and
-/// to the one right of it.
+/// The stored position of the upright image's first pixel, and the byte offsets to the pixels below
+/// it and right of it.
 struct Walk {
   const uint8_t* first;
   int64_t down;
@@ -34,7 +26,8 @@ Walk walk(const ImageView& stored, int orientation) {
 
 template <int kChannels>
 void copy_pixels(const Walk& from, Image& out) {
-  // In squares, so that what a turned image reads stays in the cache until its neighbours are read.
+  // Copies in squares, so that a turned image's source pixels stay in the cache until their
+  // neighbours are read.
   constexpr int64_t kSquare = 32;
   for (int64_t top = 0; top < out.height; top += kSquare) {
     const int64_t bottom = std::min(top + kSquare, out.height);
@@ -43,9 +36,8 @@ void copy_pixels(const Walk& from, Image& out) {
       for (int64_t y = top; y < bottom; ++y) {
         const uint8_t* source = from.first + y * from.down + left * from.right;
         uint8_t* pixel = out.row(y) + left * kChannels;
-        for (int64_t x = left; x < right; ++x, source += from.right, pixel += kChannels) {
+        for (int64_t x = left; x < right; ++x, source += from.right, pixel += kChannels)
           for (int c = 0; c < kChannels; ++c) pixel[c] = source[c];
-        }
       }
     }
   }
@@ -72,9 +64,8 @@ void orient(const ImageView& stored, int orientation, Image& out) {
   const Walk from = walk(stored, orientation);
   if (from.right == stored.channels) {
     const auto bytes = static_cast<size_t>(out.width * out.channels);
-    for (int64_t y = 0; y < out.height; ++y) {
+    for (int64_t y = 0; y < out.height; ++y)
       std::memcpy(out.row(y), from.first + y * from.down, bytes);
-    }
   } else if (stored.channels == 1) {
     copy_pixels<1>(from, out);
   } else {

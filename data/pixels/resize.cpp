@@ -6,11 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/pixels/aligned.h"
 #include "data/pixels/copy.h"
-#include "data/pixels/resize_area.h"
-#include "data/pixels/resize_axis.h"
-#include "data/pixels/resize_triangle.h"
+#include "data/pixels/resize_passes.h"
 
 namespace composer {
 namespace {
@@ -30,9 +27,8 @@ void check(ResizeFilter filter, ImageSize image, const Area& area, ImageSize siz
       whole(area.top) && whole(area.left) && whole(area.height) && whole(area.width);
   if (!inside) throw RunError("resize: the area does not lie in the image");
   if (!wanted) throw RunError("resize: the window does not lie in the result");
-  if (filter == ResizeFilter::area && !aligned) {
+  if (filter == ResizeFilter::area && !aligned)
     throw RunError("resize: the area filter takes whole pixels only");
-  }
 }
 
 Way way_of(ResizeFilter filter, const Area& area, ImageSize size) {
@@ -43,7 +39,7 @@ Way way_of(ResizeFilter filter, const Area& area, ImageSize size) {
   return height == size.height && width == size.width ? Way::copy : Way::whole_factors;
 }
 
-/// Rows that may be read past their end: the last ones are copied to where there is room.
+/// Rows that may be read past their end: the last rows are copied to a larger buffer.
 class SafeRows {
  public:
   SafeRows(const ImageView& image, int64_t bytes_read, std::vector<uint8_t>& room)
@@ -56,9 +52,8 @@ class SafeRows {
     const uint8_t* from = image_.row(y);
     if (end_ - from >= bytes_read_) return from;
     const int64_t bytes = image_.width * image_.channels;
-    if (static_cast<int64_t>(room_.size()) < bytes_read_ + bytes) {
+    if (static_cast<int64_t>(room_.size()) < bytes_read_ + bytes)
       room_.resize(static_cast<size_t>(bytes_read_ + bytes));
-    }
     std::memcpy(room_.data(), from, static_cast<size_t>(bytes));
     return room_.data();
   }
@@ -70,7 +65,7 @@ class SafeRows {
   std::vector<uint8_t>& room_;
 };
 
-/// Rows first, then columns. Only the rows that an output row needs are kept in between.
+/// Resizes along the rows first, then across them. Keeps only the rows that an output row needs.
 template <class Value>
 struct RowRing {
   AlignedVector<Value> values;
@@ -86,13 +81,11 @@ struct RowRing {
     int64_t done = 0;
     for (int64_t y = 0; y < down_axis.outputs; ++y, out += n) {
       const int64_t first = down_axis.first[static_cast<size_t>(y)];
-      for (done = std::max(done, first); done < first + taps; ++done) {
+      for (done = std::max(done, first); done < first + taps; ++done)
         across.run(source.row(done), values.data() + done % taps * stride);
-      }
-      for (int64_t k = 0; k < taps; ++k) {
+      for (int64_t k = 0; k < taps; ++k)
         rows[static_cast<size_t>(k)] = values.data() + (first + k) % taps * stride;
-      }
-      down.run(rows.data(), y, n, out);
+      down(rows.data(), y, n, out);
     }
   }
 };
@@ -108,10 +101,8 @@ struct ResizePlan::State {
   ResizeAxis down, across;
   TriangleDown triangle_down;
   TriangleAcross triangle_across;
-  LinearDown linear_down;
-  LinearAcross linear_across;
-  BoxDown box_down;
-  BoxAcross box_across;
+  AreaAcross<int16_t> linear_across;
+  AreaAcross<float> box_across;
   RowRing<uint8_t> byte_ring;
   RowRing<int16_t> fixed_ring;
   RowRing<float> float_ring;
@@ -120,6 +111,9 @@ struct ResizePlan::State {
 
   void columns_first(const ImageView& image, bool flip, uint8_t* out);
   void run_triangle(const ImageView& image, bool flip, uint8_t* out);
+  template <class Value>
+  void run_area(const ImageView& image, bool flip, AreaAcross<Value>& pass, RowRing<Value>& ring,
+                uint8_t* out);
 };
 
 ResizePlan::ResizePlan() : state_(std::make_unique<State>()) {}
@@ -166,52 +160,50 @@ void ResizePlan::State::columns_first(const ImageView& image, bool flip, uint8_t
   auto& rows = byte_ring.rows;
   rows.resize(static_cast<size_t>(down.taps));
   for (int64_t y = 0; y < down.outputs; ++y, out += row_bytes) {
-    for (int64_t k = 0; k < down.taps; ++k) {
+    for (int64_t k = 0; k < down.taps; ++k)
       rows[static_cast<size_t>(k)] = image.row(down.first[static_cast<size_t>(y)] + k);
-    }
     triangle_down.run(rows.data(), y, n, direct ? out : line.data());
     if (direct) continue;
-    if (across.identity) {
+    if (across.identity)
       copy_pixels({line.data(), 1, image.width, image.channels, n}, flip, out);
-    } else {
+    else
       triangle_across.run(line.data(), out);
-    }
   }
 }
 
 void ResizePlan::State::run_triangle(const ImageView& image, bool flip, uint8_t* out) {
   const int64_t row_bytes = window.width * image.channels;
   if (!down.identity) triangle_down.prepare(down);
-  if (across.identity || (vertical_first && !down.identity)) {
-    return columns_first(image, flip, out);
-  }
+  if (across.identity || (vertical_first && !down.identity)) return columns_first(image, flip, out);
   triangle_across.prepare(across, image.channels, flip);
   if (!down.identity) {
-    return byte_ring.run(image, down, row_bytes, triangle_across, triangle_down, room, out);
+    const auto rows_down = [this](auto... row) { triangle_down.run(row...); };
+    return byte_ring.run(image, down, row_bytes, triangle_across, rows_down, room, out);
   }
   SafeRows source(image, triangle_across.bytes_read(), room);
-  for (int64_t y = 0; y < down.outputs; ++y, out += row_bytes) {
+  for (int64_t y = 0; y < down.outputs; ++y, out += row_bytes)
     triangle_across.run(source.row(y), out);
-  }
+}
+
+template <class Value>
+void ResizePlan::State::run_area(const ImageView& image, bool flip, AreaAcross<Value>& pass,
+                                 RowRing<Value>& ring, uint8_t* out) {
+  pass.prepare(across, image.channels, flip);
+  const auto rows_down = [this](auto... row) { area_down(down, row...); };
+  ring.run(image, down, window.width * image.channels, pass, rows_down, room, out);
 }
 
 void ResizePlan::run(const ImageView& pixels, bool flip, uint8_t* out) {
   State& s = *state_;
-  const int64_t row_bytes = s.window.width * pixels.channels;
   switch (s.way) {
     case Way::copy:
       return copy_pixels(pixels, flip, out);
     case Way::triangle:
       return s.run_triangle(pixels, flip, out);
     case Way::linear:
-      s.linear_across.prepare(s.across, pixels.channels, flip);
-      s.linear_down.prepare(s.down);
-      return s.fixed_ring.run(pixels, s.down, row_bytes, s.linear_across, s.linear_down, s.room,
-                              out);
+      return s.run_area(pixels, flip, s.linear_across, s.fixed_ring, out);
     case Way::box:
-      s.box_across.prepare(s.across, pixels.channels, flip);
-      s.box_down.prepare(s.down);
-      return s.float_ring.run(pixels, s.down, row_bytes, s.box_across, s.box_down, s.room, out);
+      return s.run_area(pixels, flip, s.box_across, s.float_ring, out);
     case Way::whole_factors:
       return shrink_by_whole_factors(pixels, s.window, s.down_factor, s.across_factor, flip, out);
   }

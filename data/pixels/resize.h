@@ -1,5 +1,5 @@
-// Changing the size of a part of an 8-bit image: first which pixels are needed and with what
-// weights, then the arithmetic, once those pixels are there.
+// Resizes a part of an 8-bit image: make() plans the pixels and weights, run() computes once the
+// pixels are decoded.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum class ResizeFilter {
   area,      ///< OpenCV's INTER_AREA as FFCV uses it, bit by bit
 };
 
-/// A part of an image whose borders need not fall on pixels.
+/// A part of an image whose borders may lie between pixels.
 struct Area {
   double top = 0;
   double left = 0;
@@ -22,7 +22,7 @@ struct Area {
   double width = 0;
 };
 
-/// One thread's; keeps its memory, and what stayed the same, from image to image.
+/// For one thread; keeps its memory, and an unchanged plan, from image to image.
 class ResizePlan {
  public:
   ResizePlan();

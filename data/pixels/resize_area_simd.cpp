@@ -1,4 +1,4 @@
-#include "data/pixels/resize_area_simd.h"
+#include "data/pixels/resize_simd.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/pixels/resize_area_simd.cpp"
@@ -25,9 +25,8 @@ void linear_across(const Lanes& lanes, const uint8_t* in, int16_t* out) {
     const auto* weights = reinterpret_cast<const int16_t*>(lanes.weights.data() + value);
     return hn::ShiftRight<kDropped>(multiply_pairs(hn::BitCast(d, pixels), hn::LoadU(d, weights)));
   };
-  for (int64_t i = 0; i < lanes.values; i += 2 * sums) {
+  for (int64_t i = 0; i < lanes.values; i += 2 * sums)
     hn::StoreU(in_order<2>(hn::ReorderDemote2To(d, sum(i), sum(i + sums))), d, out + i);
-  }
 }
 
 void linear_down(const int16_t* const rows[2], const int32_t weights[2], int64_t n, uint8_t* out) {
@@ -43,9 +42,8 @@ void linear_down(const int16_t* const rows[2], const int32_t weights[2], int64_t
     const auto sum = hn::Add(hn::Add(a, b), two);
     return hn::BitCast(d, hn::ShiftRight<2>(hn::BitCast(unsigned_d, sum)));
   };
-  for (int64_t i = 0; i < n; i += 2 * lanes) {
+  for (int64_t i = 0; i < n; i += 2 * lanes)
     store_first(in_order<2>(pack_words(words(i), words(i + lanes))), n - i, out + i);
-  }
 }
 
 template <class Windows>

@@ -11,7 +11,7 @@ namespace composer {
 namespace {
 
 constexpr double kOne = 1 << kTriangleBits;
-constexpr int64_t kMostHeights = 1 << 13;  // kept at a time
+constexpr int64_t kMostHeights = 1 << 13;  // heights kept at a time
 
 struct Span {
   double begin, scale, reach;
@@ -31,7 +31,7 @@ void triangle_spans(const Span& span, int64_t n, double* center, int32_t* first,
   }
 }
 
-/// exact: the triangle's height at tap k; sum: that added.
+/// exact: the triangle's height at tap k, which is added to sum.
 COMPOSER_CLONES
 void triangle_heights(int32_t k, double shrink, int64_t n, const double* center,
                       const int32_t* first, const int32_t* count, double* exact, double* sum) {
@@ -57,7 +57,8 @@ int32_t round_to_int(float value) { return static_cast<int32_t>(std::lrintf(valu
 
 }  // namespace
 
-/// Moves taps that reach past the last input position back, and counts from the first one.
+/// Moves back taps that reach past the last input position, and makes positions relative to the
+/// first.
 template <class Weight>
 void ResizeAxis::settle(std::vector<Weight>& weights) {
   const auto n = static_cast<size_t>(outputs);
@@ -93,7 +94,7 @@ void ResizeAxis::make_triangle() {
   taps = *std::max_element(count_.begin(), count_.end());
   fixed.resize(n * static_cast<size_t>(taps));
   sum_.assign(n, 0.0);
-  // In blocks of outputs: an image that shrinks a lot has taps without end.
+  // In blocks of outputs, since an image that shrinks a lot has very many taps.
   const auto block =
       static_cast<size_t>(std::min(std::max<int64_t>(kMostHeights / taps, 16), outputs));
   exact_.resize(block * static_cast<size_t>(taps));
@@ -141,7 +142,7 @@ void ResizeAxis::make_box() {
   const auto n = static_cast<size_t>(outputs);
   const auto start = static_cast<int32_t>(request.begin);
   const auto input = static_cast<int32_t>(request.extent);
-  constexpr double kLeast = 1e-3;  // of an end that counts
+  constexpr double kLeast = 1e-3;  // the least width of a partial pixel that counts
   const auto slots = static_cast<size_t>(scale) + 3;
   real.assign(n * slots, 0.0F);
   taps = 0;

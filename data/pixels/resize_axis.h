@@ -1,5 +1,5 @@
-// Which input positions weigh in at each output position of a resize, and how much: one axis at a
-// time, for each of the three kinds of arithmetic.
+// The input positions and weights of each output position of a resize, for one axis and each of
+// three kinds of arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ enum class AxisKind {
 inline constexpr int kTriangleBits = 22;
 inline constexpr int kLinearBits = 11;
 
-/// What an axis is made from, in pixels.
+/// The parameters of an axis, in pixels.
 struct AxisRequest {
   AxisKind kind = AxisKind::triangle;
   int64_t input = 0;  ///< length of the image
-  double begin = 0;   ///< the part of it; whole numbers but for triangle
+  double begin = 0;   ///< start of the part; whole numbers except for triangle
   double extent = 0;
   int64_t output = 0;        ///< length of the result
-  int64_t window_begin = 0;  ///< the part of the result that is wanted
+  int64_t window_begin = 0;  ///< start of the wanted part of the result
   int64_t window = 0;
   bool operator==(const AxisRequest&) const = default;
 };
@@ -33,7 +33,7 @@ struct AxisRequest {
 struct ResizeAxis {
   AxisRequest request;
   int64_t outputs = 0;
-  int64_t begin = 0, length = 0;  ///< the input positions that weigh in anywhere
+  int64_t begin = 0, length = 0;  ///< the input positions with a weight
   int64_t taps = 0;
   bool identity = false;  ///< every output position is the input position first[x]
   std::vector<int32_t> first;
@@ -53,5 +53,35 @@ struct ResizeAxis {
   std::vector<int32_t> count_;
   std::vector<double> center_, exact_, sum_;
 };
+
+/// The pass along the rows without vector instructions. weights: of the axis; each sum begins with
+/// `start` and is written as convert(sum), mirrored when flipped.
+template <int channels, class Weight, class Value, class Convert>
+void sum_across(const ResizeAxis& axis, const std::vector<Weight>& weights, bool flip,
+                const uint8_t* in, Weight start, Convert convert, Value* out) {
+  const int64_t n = axis.outputs, step = flip ? -channels : channels;
+  Value* to = flip ? out + (n - 1) * channels : out;
+  for (int64_t x = 0; x < n; ++x, to += step) {
+    const uint8_t* from = in + axis.first[static_cast<size_t>(x)] * channels;
+    const Weight* weight = weights.data() + x;
+    Weight sum[channels];
+    for (int c = 0; c < channels; ++c) sum[c] = start;
+    for (int64_t k = 0; k < axis.taps; ++k, from += channels, weight += n)
+      for (int c = 0; c < channels; ++c) sum[c] += static_cast<Weight>(from[c]) * *weight;
+    for (int c = 0; c < channels; ++c) to[c] = convert(sum[c]);
+  }
+}
+
+/// The pass across the rows without vector instructions: output row y, of n values.
+template <class Weight, class Value, class Convert>
+void sum_down(const ResizeAxis& axis, const std::vector<Weight>& weights, const Value* const* rows,
+              int64_t y, int64_t n, Weight start, Convert convert, uint8_t* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    Weight sum = start;
+    for (int64_t k = 0; k < axis.taps; ++k)
+      sum += rows[k][i] * weights[static_cast<size_t>(k * axis.outputs + y)];
+    out[i] = convert(sum);
+  }
+}
 
 }  // namespace composer

@@ -1,6 +1,7 @@
 #include "data/pixels/resize_lanes.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/simd.h"
 
@@ -11,9 +12,8 @@ template <int kChannels, int kStep>
 void repeat(const uint32_t* from, int64_t pixels, bool flip, uint32_t scale, uint32_t* to) {
   const int64_t step = flip ? -1 : 1;
   const uint32_t* pixel = flip ? from + pixels - 1 : from;
-  for (int64_t x = 0; x < pixels; ++x, pixel += step, to += kChannels) {
+  for (int64_t x = 0; x < pixels; ++x, pixel += step, to += kChannels)
     for (int c = 0; c < kChannels; ++c) to[c] = *pixel * scale + static_cast<uint32_t>(c * kStep);
-  }
 }
 
 COMPOSER_CLONES
@@ -30,20 +30,18 @@ uint32_t to_index(uint32_t base, uint32_t multiplier, uint32_t pattern, int64_t 
 
 COMPOSER_CLONES
 void add_quad_digit(const int32_t* weights, int level, int tap, int64_t n, uint32_t* out) {
-  // Balanced digits: what a lower one takes too much, the next gives back.
+  // Balanced digits: a lower digit that rounds up is compensated by the next one.
   const int32_t carry = level == 0 ? 0 : level == 1 ? 0x80 : 0x8080;
   const int shift = 8 * level, to = 8 * tap;
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < n; ++i)
     out[i] |= (static_cast<uint32_t>((weights[i] + carry) >> shift) & 0xFF) << to;
-  }
 }
 
 COMPOSER_CLONES
 void add_pair_digit(const int32_t* weights, int shift, uint32_t mask, int to, int64_t n,
                     uint32_t* out) {
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < n; ++i)
     out[i] |= (static_cast<uint32_t>(weights[i] >> shift) & mask) << to;
-  }
 }
 
 }  // namespace
@@ -82,18 +80,17 @@ bool Lanes::make(const ResizeAxis& axis, int64_t channels, bool flip, LaneBytes 
   return most + (taps - 1) * channels < window_bytes;
 }
 
-void Lanes::spread(const uint32_t* from, int64_t pixels, int64_t channels, bool flip,
-                   uint32_t* by_value) const {
-  (channels == 3 ? repeat<3, 0> : repeat<1, 0>)(from, pixels, flip, 1, by_value);
+void Lanes::spread(int64_t channels, bool flip, uint32_t* by_value) const {
+  const int64_t pixels = std::ssize(by_pixel);
+  (channels == 3 ? repeat<3, 0> : repeat<1, 0>)(by_pixel.data(), pixels, flip, 1, by_value);
   std::fill(by_value + pixels * channels, by_value + values, 0);
 }
 
 void pack_quads(const ResizeAxis& axis, int64_t step, int level, uint32_t* by_position) {
   const int64_t n = axis.outputs;
   std::fill_n(by_position, n, 0);
-  for (int64_t k = step * 4; k < std::min(axis.taps, step * 4 + 4); ++k) {
+  for (int64_t k = step * 4; k < std::min(axis.taps, step * 4 + 4); ++k)
     add_quad_digit(axis.fixed.data() + k * n, level, static_cast<int>(k % 4), n, by_position);
-  }
 }
 
 void pack_pairs(const ResizeAxis& axis, int64_t step, int shift, int width, uint32_t* by_position) {

@@ -1,40 +1,73 @@
-// How vector kernels along the rows find their pixels. Each run of `lanes` output values reads one
-// window of bytes of the row, and an index says which of its bytes goes to which lane.
+// The pixels and weights of vector kernels along the rows. Each group of `lanes` output values
+// reads one window of bytes of the row, and an index maps the window's bytes to lanes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
-#include "data/pixels/aligned.h"
 #include "data/pixels/resize_axis.h"
 
 namespace composer {
 
-/// Which bytes a lane takes at a time: its own value at one, two or four taps.
+/// Memory for vector instructions is aligned to cache lines, so that a load of a whole line touches
+/// one line.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+
+  LineAllocator() = default;
+  template <class U>
+  LineAllocator(const LineAllocator<U>&) {}
+
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kLine)); }
+  void deallocate(T* memory, size_t) { ::operator delete(memory, kLine); }
+  bool operator==(const LineAllocator&) const { return true; }
+};
+
+template <class T>
+using AlignedVector = std::vector<T, LineAllocator<T>>;
+
+/// The bytes that a lane takes at a time: its value at one, two or four taps.
 enum class LaneBytes {
   one,   ///< as 32 bits
   two,   ///< as 16 bits each
   four,  ///< as 8 bits each
 };
 
-/// Output values are counted as they are written: pixel by pixel, mirrored when flipped.
+/// Output values are in the order of writing: pixel by pixel, mirrored when flipped.
 struct Lanes {
-  int64_t values = 0;  ///< rounded up to a multiple of 64; the surplus reads what the last one does
-  int64_t steps = 0;   ///< of 1, 2 or 4 taps
-  int64_t step_bytes = 0;           ///< by which a window moves from one step to the next
-  int64_t bytes_read = 0;           ///< from the beginning of a row
-  std::vector<int32_t> base;        ///< [windows]: where each begins
+  int64_t values = 0;  ///< rounded up to a multiple of 64; the surplus reads the last value's bytes
+  int64_t steps = 0;   ///< steps of 1, 2 or 4 taps
+  int64_t step_bytes = 0;           ///< distance of a window from one step to the next
+  int64_t bytes_read = 0;           ///< bytes that are read from the beginning of a row
+  std::vector<int32_t> base;        ///< [windows]: offset of each window
   AlignedVector<uint32_t> index;    ///< [values]: four byte positions; 0x80 for a zero
-  AlignedVector<uint32_t> weights;  ///< [steps][levels][values], by spread
-  std::vector<uint32_t> by_pixel;   ///< scratch for spread's argument
+  AlignedVector<uint32_t> weights;  ///< [steps][levels][values]
+  std::vector<uint32_t> by_pixel;   ///< scratch of fill_weights
 
-  /// False where a window of that many bytes does not hold all that its lanes want.
+  /// False when a window of window_bytes bytes does not hold all bytes of its lanes.
   bool make(const ResizeAxis& axis, int64_t channels, bool flip, LaneBytes bytes, int64_t lanes,
             int64_t window_bytes);
 
-  /// Repeats each pixel's number for its channels, mirrored when flipped; the surplus gets 0.
-  void spread(const uint32_t* by_pixel, int64_t pixels, int64_t channels, bool flip,
-              uint32_t* by_value) const;
+  /// pack(i, by_pixel) gives the i-th of steps * levels rows of weights: a number for each output
+  /// pixel, which is repeated for its channels, mirrored when flipped; the surplus gets 0.
+  template <class Pack>
+  void fill_weights(const ResizeAxis& axis, int64_t channels, bool flip, int64_t levels,
+                    Pack pack) {
+    by_pixel.resize(static_cast<size_t>(axis.outputs));
+    weights.resize(static_cast<size_t>(steps * levels * values));
+    uint32_t* to = weights.data();
+    for (int64_t i = 0; i < steps * levels; ++i, to += values) {
+      pack(i, by_pixel.data());
+      spread(channels, flip, to);
+    }
+  }
+
+ private:
+  void spread(int64_t channels, bool flip, uint32_t* by_value) const;
 };
 
 /// Weights of four taps (4 * step ...) as signed bytes: level 0, 1, 2 count 1, 256, 65536.

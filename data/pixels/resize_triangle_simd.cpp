@@ -1,6 +1,6 @@
-#include "data/pixels/resize_triangle_simd.h"
-
 #include <algorithm>
+
+#include "data/pixels/resize_simd.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/pixels/resize_triangle_simd.cpp"
@@ -18,7 +18,7 @@ namespace {
 constexpr int kSplit = 11;  // bits of a weight's lower half
 constexpr int32_t kHalf = 1 << (kTriangleBits - 1);
 
-/// What pairs of taps weigh, as sums of 32 bits.
+/// Weighted sums of pairs of taps, in 32 bits.
 template <class D32>
 struct PairSums {
   hn::VFromD<D32> high, low;
@@ -63,15 +63,17 @@ void across_by_pairs(const Lanes& lanes, const uint8_t* in, int64_t n, uint8_t* 
   (lanes.steps == 1 ? across_pairs<true> : across_pairs<false>)(lanes, in, n, out);
 }
 
-/// Of a block of four taps' bytes: taps 0 and 1 of each channel as words; taps 2 and 3.
+/// Order of a block of four taps' bytes: taps 0 and 1 of each channel as words, then taps 2 and 3.
 alignas(16) constexpr uint8_t kWideOrder[32] = {
     0, 0x80, 3, 0x80, 1, 0x80, 4,  0x80, 2, 0x80, 5,  0x80, 0x80, 0x80, 0x80, 0x80,
     6, 0x80, 9, 0x80, 7, 0x80, 10, 0x80, 8, 0x80, 11, 0x80, 0x80, 0x80, 0x80, 0x80};
-/// Of a block of four taps' weights: the upper bits of taps 0 and 1 for all channels; of 2 and 3.
+/// Order of a block of four taps' weights: the upper bits of taps 0 and 1 for all channels, then of
+/// taps 2 and 3.
 alignas(16) constexpr uint8_t kWideWeights[32] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,
                                                   4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7};
 
-/// A block for taps 0 and 1, another one for 2 and 3: both in one vector or in turn.
+/// One block for taps 0 and 1, another for taps 2 and 3: both in one vector, or one after the
+/// other.
 void across_wide(const int32_t* firsts, const uint32_t* weights, int64_t steps, int64_t pixels,
                  const uint8_t* in, uint8_t* out) {
   const NarrowTag<uint8_t> d;
@@ -105,7 +107,7 @@ void across_wide(const int32_t* firsts, const uint32_t* weights, int64_t steps, 
   }
 }
 
-/// Two rows' bytes side by side as words, in the order in which pack_in_blocks undoes it.
+/// The bytes of two rows, interleaved as words in the order that pack_in_blocks reverses.
 template <class V>
 struct Zipped {
   const V left, right;
@@ -159,7 +161,7 @@ void down_by_pairs(const uint8_t* const* rows, int64_t taps, const uint32_t* wei
 
 #if HWY_TARGET == HWY_AVX3_DL
 
-/// What quads of taps weigh: bytes without sign times bytes with one, as sums of 32 bits.
+/// Weighted sums of quads of taps: unsigned bytes times signed bytes, in 32 bits.
 struct QuadSums {
   __m512i high, middle, low;
 
@@ -172,7 +174,7 @@ struct QuadSums {
     high = _mm512_dpbusd_epi32(high, taps, level2);
   }
 
-  /// The same where nothing has been added before: one sum is enough.
+  /// add() for the only step: one sum is enough.
   HWY_INLINE void add_only(__m512i taps, __m512i level0, __m512i level1, __m512i level2) {
     const __m512i upper = _mm512_slli_epi32(_mm512_dpbusd_epi32(high, taps, level2), 8);
     const __m512i both = _mm512_slli_epi32(_mm512_dpbusd_epi32(upper, taps, level1), 8);
@@ -227,9 +229,8 @@ void down_by_quads(const uint8_t* const* rows, int64_t taps, const uint32_t* wei
     QuadSums sums[4];
     for (int64_t k = 0; k < taps; k += 4) {
       __m512i row[4];
-      for (int64_t j = 0; j < 4; ++j) {
+      for (int64_t j = 0; j < 4; ++j)
         row[j] = load_first(d, rows[std::min(k + j, taps - 1)] + i, n - i).raw;
-      }
       const __m512i ab_left = _mm512_unpacklo_epi8(row[0], row[1]);
       const __m512i ab_right = _mm512_unpackhi_epi8(row[0], row[1]);
       const __m512i cd_left = _mm512_unpacklo_epi8(row[2], row[3]);

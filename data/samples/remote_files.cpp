@@ -9,17 +9,17 @@
 namespace composer {
 namespace {
 
-using Chosen = std::vector<RemoteFileSource::Chosen>;
+using ChosenFiles = std::vector<RemoteFileSource::Chosen>;
 
 /// Where paths of the files begin: with the folder, where they lie in it.
-std::string root_of(const Listing& listing, const Chosen& chosen, const std::string& folder) {
+std::string root_of(const Listing& listing, const ChosenFiles& chosen, const std::string& folder) {
   const bool below = std::ranges::all_of(chosen, [&](const auto& one) {
     return (listing.folder + listing.files[one.file].name).starts_with(folder);
   });
   return below ? folder : listing.folder;
 }
 
-std::shared_ptr<const SampleTable> table_of(const Listing& listing, const Chosen& chosen,
+std::shared_ptr<const SampleTable> table_of(const Listing& listing, const ChosenFiles& chosen,
                                             const std::string& root) {
   SampleTableWriter writer;
   for (const auto& [file, label] : chosen)

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "data/files/xxh64.h"
+#include "data/files/digest.h"
 #include "data/samples/order.h"
 
 namespace composer {
@@ -163,7 +163,7 @@ std::vector<int64_t> chosen_rows(const Source& source, const std::string& text, 
 
 std::string digest_of(const Source& source) try {
   constexpr int64_t at_once = 4096;
-  Xxh64 hash;
+  Digest hash("xxh64");
   std::vector<uint8_t> bytes;
   const auto add = [&](int64_t number) {
     for (int shift = 0; shift < 64; shift += 8)

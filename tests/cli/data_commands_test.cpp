@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "../data/beton_bytes.h"
-#include "data/beton/decode_whole.h"
+#include "data/beton/beton.h"
 #include "data/files/digest.h"
 #include "data/jpeg/jpeg.h"
 #include "mds_set.h"

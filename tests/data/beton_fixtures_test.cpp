@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/beton/decode_whole.h"
+#include "data/beton/beton.h"
 #include "data/files/digest.h"
 #include "data/pixels/resize.h"
 #include "data/samples/ffcv_crop.h"

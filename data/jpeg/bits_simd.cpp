@@ -1,7 +1,7 @@
-#include "data/jpeg/unstuff.h"
+#include "data/jpeg/bits_simd.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "data/jpeg/unstuff_simd.cpp"
+#define HWY_TARGET_INCLUDE "data/jpeg/bits_simd.cpp"
 #include "hwy/foreach_target.h"
 
 // After foreach_target.h
@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {
 
-/// Copies one byte, and leaves out the one behind it if that is due. False at a marker.
+/// Copies one byte, and skips the stuffing behind it. False at a marker.
 HWY_INLINE bool take_byte(std::span<const uint8_t> in, uint8_t* out, Unstuffed& at,
                           std::vector<uint32_t>* removed) {
   const uint8_t byte = in[at.read];
@@ -26,7 +26,7 @@ HWY_INLINE bool take_byte(std::span<const uint8_t> in, uint8_t* out, Unstuffed& 
 }
 
 #if COMPOSER_HAS_VECTORS
-/// Up to the last vector's bytes. False at a marker.
+/// Copies whole vectors, up to the last one. False at a marker.
 HWY_INLINE bool take_vectors(std::span<const uint8_t> in, uint8_t* out, Unstuffed& at,
                              std::vector<uint32_t>* removed) {
   const NarrowTag<uint8_t> d;
@@ -43,6 +43,8 @@ HWY_INLINE bool take_vectors(std::span<const uint8_t> in, uint8_t* out, Unstuffe
   return true;
 }
 #endif
+
+bool target_has_bmi2() { return HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2; }
 
 Unstuffed unstuff_all(std::span<const uint8_t> in, uint8_t* out, std::vector<uint32_t>* removed) {
   Unstuffed at;
@@ -62,10 +64,13 @@ HWY_AFTER_NAMESPACE();
 namespace composer {
 
 HWY_EXPORT(unstuff_all);
+HWY_EXPORT(target_has_bmi2);
 
 Unstuffed unstuff(std::span<const uint8_t> in, uint8_t* out, std::vector<uint32_t>* removed) {
   return HWY_DYNAMIC_DISPATCH(unstuff_all)(in, out, removed);
 }
+
+bool has_bmi2() { return HWY_DYNAMIC_DISPATCH(target_has_bmi2)(); }
 
 }  // namespace composer
 #endif
