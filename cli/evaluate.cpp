@@ -21,7 +21,7 @@
 #include "composer/recipe/evaluators.h"
 #include "composer/run/assemble.h"
 #include "composer/run/run_header.h"
-#include "nn/distributed/rendezvous.h"
+#include "nn/distributed/ranks.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {

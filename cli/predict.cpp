@@ -26,7 +26,7 @@
 #include "data/samples/list_file.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
-#include "nn/distributed/rendezvous.h"
+#include "nn/distributed/ranks.h"
 
 namespace composer {
 namespace {

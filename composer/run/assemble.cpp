@@ -21,7 +21,7 @@
 #include "composer/run/rank_threads.h"
 #include "composer/run/remote_keys.h"
 #include "nn/device/device.h"
-#include "nn/distributed/rendezvous.h"
+#include "nn/distributed/ranks.h"
 
 namespace composer {
 namespace {
@@ -404,7 +404,7 @@ void check_bad_samples(const TrainerOptions& options) {
 }
 
 void join(TrainerParts& parts) {
-  const auto& place = parts.context.environment;
+  const auto& environment = parts.context.environment;
   if (!parts.device) parts.device = resolve_device(parts.options.device, environment);
   set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
   parts.ranks = join_ranks(environment, *parts.device, parts.options.dist_timeout);

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "nn/network/layer_error.h"
+#include "nn/network/layer.h"
 #include "nn/optimization/scheduler.h"
 
 namespace composer {

@@ -1,3 +1,5 @@
+#include "nn/network/bf16_copy.h"
+
 #include <c10/core/InferenceMode.h>
 
 #include <array>
@@ -5,7 +7,6 @@
 #include <thread>
 
 #include "nn/distributed/ranks.h"
-#include "nn/network/bf16_copy.h"
 #include "nn/network/layers.h"
 #include "nn/network/precision.h"
 #include "nn/optimization/muon.h"

@@ -1,10 +1,11 @@
 // Replayed steps, on a recorder that runs them again.
+#include "composer/run/captured_steps.h"
+
 #include <catch2/catch.hpp>
 #include <limits>
 #include <utility>
 
 #include "base/error.h"
-#include "composer/run/captured_steps.h"
 #include "composer/run/trainer.h"
 #include "nn/device/cuda_library.h"
 #include "rerun.h"

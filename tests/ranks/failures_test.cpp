@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "nn/distributed/rendezvous.h"
+#include "nn/distributed/ranks.h"
 #include "tests/data/photos.h"
 #include "tests/ranks/double_run.h"
 #include "tests/ranks/rank_processes.h"
