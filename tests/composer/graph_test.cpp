@@ -205,7 +205,8 @@ TEST_CASE("an operation of the model itself has no layer", "[graph]") {
     at::Tensor forward(const at::Tensor& x) override { return through_slots(x) * 2; }
   };
   Scaled net;
-  CHECK_THROWS_WITH(record(net, at::randn({1, 3, 8, 8})), Contains("the model: at::mul is not one"));
+  CHECK_THROWS_WITH(record(net, at::randn({1, 3, 8, 8})),
+                    Contains("the model: at::mul is not one"));
 }
 
 TEST_CASE("a pass is recorded in the type of the weights, whatever surrounds it", "[graph]") {
