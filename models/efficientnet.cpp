@@ -23,7 +23,7 @@ constexpr std::pair<std::string_view, Scale> scales[]{{"efficientnet_b0", {1.0, 
                                                       {"efficientnet_b4", {1.4, 1.8}}};
 
 struct Stage {
-  int64_t expansion, kernel, stride, out_channels, blocks;  ///< of b0
+  int64_t expansion, kernel, stride, out_channels, blocks;  ///< b0's numbers
 };
 
 constexpr std::array<Stage, 7> stages{{{1, 3, 1, 16, 1},

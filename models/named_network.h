@@ -1,4 +1,4 @@
-// What the networks of this folder have in common.
+// The base class of this folder's networks.
 #pragma once
 
 #include <algorithm>

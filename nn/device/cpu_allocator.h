@@ -27,7 +27,7 @@ class CpuAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override;
   void copy_data(void* to, const void* from, size_t bytes) const override;
 
-  size_t mapped_bytes() const;  ///< in use and kept
+  size_t mapped_bytes() const;  ///< bytes in use and kept
   size_t kept_bytes() const;
 
   /// The allocator that install_cpu_allocator() installs.

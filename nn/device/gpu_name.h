@@ -1,4 +1,4 @@
-// What the NVIDIA driver reports about GPUs.
+// Reports of the NVIDIA driver about GPUs.
 #pragma once
 
 #include <string>

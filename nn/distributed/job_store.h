@@ -21,7 +21,7 @@ namespace composer {
 
 /// Address of a job's store.
 struct MeetingPoint {
-  std::string address = "127.0.0.1";  ///< of the host
+  std::string address = "127.0.0.1";  ///< address of the host
   uint16_t port = 0;                  ///< 0: any free port, for the host alone
   /// The job's secret. All keys in the store are derived from it, so a process without it can
   /// neither find keys nor set keys before the job does. May be empty.

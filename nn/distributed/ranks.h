@@ -112,7 +112,8 @@ class Ranks {
 /// connected. Does nothing for a single rank. RunError when a rank does not come.
 Ranks join_ranks(const RankEnvironment& environment, at::Device device, double timeout_seconds);
 
-/// What is wrong with that many spatial_ranks of `ranks` ranks, for people; empty where nothing is.
+/// The problem with that many spatial_ranks of `ranks` ranks, for people; empty where there is
+/// none.
 std::string spatial_ranks_problem(int64_t spatial_ranks, int64_t ranks);
 
 }  // namespace composer

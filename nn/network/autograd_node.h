@@ -1,4 +1,4 @@
-// What composer's own autograd nodes share.
+// Helpers of composer's own autograd nodes.
 #pragma once
 
 #include <ATen/core/grad_mode.h>

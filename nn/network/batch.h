@@ -21,7 +21,7 @@ struct Target {
   at::Tensor classes;        ///< int64 [N]; undefined for a target of values
   at::Tensor other_classes;  ///< int64 [N], or undefined
   at::Tensor other_weight;   ///< float32 [N] in [0, 1], defined exactly when other_classes is
-  double smoothing = 0;      ///< in [0, 1]: this share of the weight is spread over all classes
+  double smoothing = 0;      ///< fraction of the weight that is spread over all classes, in [0, 1]
   /// Float32 [N, K], one per output: labels in [0, 1], or numbers; undefined for a target of
   /// classes.
   at::Tensor values{};

@@ -53,7 +53,7 @@ class Accountant {
   /// Properties of a value.
   struct Fact {
     bool from_image = false;      ///< its first dimension is the batch
-    bool needs_gradient = false;  ///< in a training step
+    bool needs_gradient = false;  ///< whether a training step computes its gradient
     size_t storage = 0;           ///< index of the value whose memory it shares
     ReceptiveField field;
   };

@@ -39,13 +39,13 @@ struct Cost {
 };
 
 struct OperationCost : Cost {
-  ReceptiveField receptive_field;  ///< of the operation's output
+  ReceptiveField receptive_field;  ///< receptive field of the operation's output
 };
 
 struct NetworkCost : Cost {
   /// In the order of Graph::operations; a parameter counts for its first reader.
   std::vector<OperationCost> operations;
-  ReceptiveField receptive_field;  ///< of the last convolution's output
+  ReceptiveField receptive_field;  ///< receptive field of the last convolution's output
 };
 
 /// The cost for batch_size images. graph: of one image through the model. Parameters that require a

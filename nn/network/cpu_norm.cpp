@@ -308,7 +308,7 @@ class Backward {
   NormSums sums_;
   const at::Tensor line_;
   at::Tensor sloped_;         ///< gradient before the activation, where it is stored
-  at::Tensor tilt_, offset_;  ///< of NormGradientApply, in training
+  at::Tensor tilt_, offset_;  ///< parameters of NormGradientApply, in training
   NormGradients found_;
 };
 

@@ -24,21 +24,21 @@ struct NormCall {
 };
 
 struct NormOutput {
-  at::Tensor output;      ///< of the input's type and layout
+  at::Tensor output;      ///< in the input's type and layout
   at::Tensor statistics;  ///< [2, C], for the same kernels' backward()
 };
 
 /// The arguments of a backward pass.
 struct NormBackward {
-  at::Tensor gradient;  ///< of the output, in the input's type and layout
+  at::Tensor gradient;  ///< gradient of the output, in the input's type and layout
   /// A gradient to be added to `gradient`, alike, or undefined; its memory may be overwritten.
   at::Tensor added;
   at::Tensor input;       ///< undefined where neither it nor a value recomputed from it is needed
   at::Tensor residual;    ///< with GELU and a residual; else undefined
   at::Tensor output;      ///< with ReLU and a residual; else undefined
-  at::Tensor statistics;  ///< of NormOutput
-  at::Tensor weight;      ///< as in NormCall
-  at::Tensor bias;        ///< as in NormCall, where the value before the activation is recomputed
+  at::Tensor statistics;  ///< NormOutput::statistics
+  at::Tensor weight;      ///< see NormCall
+  at::Tensor bias;  ///< see NormCall; only where the value before the activation is recomputed
   bool with_residual = false;
   bool training = false;
   Activation activation = Activation::none;

@@ -65,7 +65,7 @@ struct Pool2dOptions {
 };
 
 struct AdaptivePool2dOptions {
-  std::array<int64_t, 2> size;  ///< of the output
+  std::array<int64_t, 2> size;  ///< size of the output
 };
 
 struct BatchNormOptions {

@@ -7,9 +7,9 @@
 
 namespace composer::tiles {
 
-inline constexpr int channels = 16;               ///< of a block
-inline constexpr int pixels = 32;                 ///< of a tile
-inline constexpr int values = channels * pixels;  ///< of a tile
+inline constexpr int channels = 16;               ///< channels of a block
+inline constexpr int pixels = 32;                 ///< pixels of a tile
+inline constexpr int values = channels * pixels;  ///< values of a tile
 
 enum class Instructions { avx512_bf16, amx_bf16 };
 

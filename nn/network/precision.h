@@ -77,7 +77,7 @@ struct Bf16Instructions {
   bool limited = false;  ///< the environment forbids LibTorch some instructions
 };
 
-/// Of this processor.
+/// The bf16 instructions of this processor.
 Bf16Instructions bf16_instructions();
 
 /// The speed of a few usual convolutions, forward and backward, in bf16 relative to float32, on one

@@ -135,7 +135,7 @@ struct ShardedParameters::Piece {
   at::Tensor gathered;   ///< the row in use, where that is not `kept`
   at::Tensor arriving;   ///< the row in its sent type
   Work gathering;        ///< null without a running gather
-  at::Tensor gradients;  ///< of this backward pass, in their sent type
+  at::Tensor gradients;  ///< gradients of this backward pass, in their sent type
   Work summing;
   at::Tensor sum;  ///< on the owner: the sum since its gradients were handed over
   /// For each parameter: whether this rank had a gradient in this backward pass.

@@ -125,8 +125,8 @@ class ShardedParameters {
   std::unique_ptr<Unit> residents_;  ///< parameters that stay in memory on all ranks
   std::vector<Piece*> summing_;      ///< their gradients are being summed
   std::vector<Unit*> waiting_;       ///< recomputed units whose gradients are not complete yet
-  Unit* last_entered_ = nullptr;     ///< in this forward pass
-  Unit* open_ = nullptr;             ///< in this backward pass
+  Unit* last_entered_ = nullptr;     ///< the unit entered last in this forward pass
+  Unit* open_ = nullptr;             ///< the unit entered last in this backward pass
   int64_t passes_ = 0;
   int64_t sent_bytes_ = 0;
   bool in_backward_ = false;

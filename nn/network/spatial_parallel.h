@@ -29,13 +29,13 @@ class SpatialParallel {
     rows,
   };
   struct Known {
-    int64_t height = 0;  ///< of whole images
+    int64_t height = 0;  ///< height of whole images
     Held held = Held::whole;
   };
   /// The state at the beginning of a pass.
   struct Start {
-    Ranks ranks;  ///< of the image
-    Known known;  ///< of the pass's input
+    Ranks ranks;  ///< ranks of the image
+    Known known;  ///< the pass's input
   };
 
   /// The pass of this thread, or null.

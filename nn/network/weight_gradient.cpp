@@ -145,7 +145,7 @@ class WeightGradient {
  private:
   struct Tap {
     size_t source;
-    int64_t shift;  ///< in positions of the grid
+    int64_t shift;  ///< offset in the grid
   };
 
   static Source source(const at::Tensor& tensor) {

@@ -40,12 +40,12 @@ struct ParameterGroup : ParameterSettings {
   at::Tensor lr;
 };
 
-/// What each rank keeps of its own parameters only.
+/// The part of the training state that only a parameter's owner keeps.
 enum class Divided {
   nothing,
   state,   ///< Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion
            ///< Parameter Models", stage 1
-  weights  ///< the parameters and gradients too: ShardedParameters
+  weights  ///< also the parameters and gradients: ShardedParameters
 };
 
 class Optimizer {
@@ -90,7 +90,7 @@ class Optimizer {
   double lr() const;  ///< the recipe's, as last set and scaled
 
   const std::vector<ParameterGroup>& groups() const { return groups_; }
-  std::vector<at::Tensor> parameters() const;  ///< of all groups
+  std::vector<at::Tensor> parameters() const;  ///< all groups' parameters
   std::vector<at::Tensor> gradients() const;   ///< gradients that are defined
   /// The parameters with the ranks that update them; empty where every rank updates all.
   std::vector<std::pair<at::Tensor, int64_t>> owners() const;
@@ -193,8 +193,8 @@ class Optimizer {
   void update_all(const at::Tensor& found_inf);
   /// Creates the states that other ranks now have for their parameters.
   void note_states(const at::Tensor& found_inf);
-  /// The same with Divided::weights, where a rank does not see which gradients others have: their
-  /// owners tell.
+  /// note_states() for Divided::weights, where a rank does not see which gradients others have:
+  /// their owners tell.
   void ask_for_states();
   /// Sends each rank's updated parameters to all others.
   void exchange() const;
@@ -210,9 +210,9 @@ class Optimizer {
   Divided sharding_ = Divided::nothing;
   std::vector<StateKind> kinds_;
   std::map<std::string, double> lr_factors_;
-  std::map<std::string, double> depth_scales_;  ///< by parameter; empty without layer_decay
+  std::map<std::string, double> depth_scales_;  ///< factor by parameter; empty without layer_decay
   std::vector<ParameterGroup> groups_;
-  std::vector<std::vector<Kept>> kept_;  ///< in the order of groups_ and their parameters
+  std::vector<std::vector<Kept>> kept_;  ///< runs in parallel to groups_ and their parameters
   double multiplier_ = 1;
   double scale_ = 1;  ///< the product of scale_lr_until_set()
 

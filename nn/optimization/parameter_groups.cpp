@@ -68,7 +68,7 @@ class DepthWalk {
   }
 
   bool after_block_ = false;
-  bool has_matrix_ = false;  ///< of the last entry of `layers`
+  bool has_matrix_ = false;  ///< whether the last entry of `layers` has a matrix
 };
 
 }  // namespace

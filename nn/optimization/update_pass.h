@@ -38,7 +38,7 @@ struct UpdateSpan {
   int64_t size = 0;
   float* weight = nullptr;
   const float* gradient = nullptr;
-  float* state[3] = {};         ///< in the order of the rule
+  float* state[3] = {};         ///< state tensors, in the order of the rule
   uint16_t* rounded = nullptr;  ///< gets the new weights in bfloat16, ties to even; null: none
   float* average = nullptr;     ///< moves by average_share towards the new weights; null: none
   float average_share = 0;

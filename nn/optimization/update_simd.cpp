@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {
 
-constexpr int32_t quiet_nan = 0x7FC0;  // in bfloat16
+constexpr int32_t quiet_nan = 0x7FC0;  // NaN in bfloat16
 
 // Each formula is written once, for single numbers and for vectors.
 struct Number {};

@@ -40,7 +40,7 @@ class WorkRangeRecorder final : public RangeRecorder {
 struct ThreadRanges::Threads {
   std::mutex lock;
   std::vector<const ThreadRanges*> living;
-  std::array<RangeTotals, 2> ended;  ///< by RangeKind
+  std::array<RangeTotals, 2> ended;  ///< totals of ended threads, by RangeKind
 };
 
 ThreadRanges::Threads& ThreadRanges::threads() {

@@ -34,9 +34,9 @@ class Timer {
   /// Totals by name since the timer was made or reset(). Seconds of operators are not subtracted
   /// from the ranges around them.
   struct Totals {
-    RangeTotals here;       ///< of the thread that made the timer
-    RangeTotals elsewhere;  ///< of all other threads together, including ended ones
-    RangeTotals operators;  ///< of all threads
+    RangeTotals here;       ///< ranges of the thread that made the timer
+    RangeTotals elsewhere;  ///< ranges of all other threads together, including ended ones
+    RangeTotals operators;  ///< operators of all threads
   };
   Totals totals() const;
 

@@ -207,8 +207,8 @@ class Rows {
     int64_t end;  ///< end of the last slice
   };
 
-  std::map<int64_t, std::vector<Row>> rows_;               ///< by thread
-  std::map<std::pair<int64_t, int64_t>, int64_t> begins_;  ///< rows by thread and time
+  std::map<int64_t, std::vector<Row>> rows_;               ///< rows of each thread
+  std::map<std::pair<int64_t, int64_t>, int64_t> begins_;  ///< row by thread and begin
   std::vector<Moved> moved_;
 };
 
