@@ -38,13 +38,4 @@ struct StateDict {
   }
 };
 
-/// A part of a run with state that must survive a resumption, or with none. It names its entries
-/// itself.
-class Stateful {
- public:
-  virtual ~Stateful() = default;
-  virtual StateDict state_dict() const { return {}; }
-  virtual void load_state_dict(const StateDict&) {}
-};
-
 }  // namespace composer

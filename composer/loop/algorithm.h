@@ -9,7 +9,7 @@
 #include "composer/logging/run_end.h"
 #include "composer/loop/event.h"
 #include "composer/loop/loader.h"
-#include "nn/state_dict.h"
+#include "nn/stateful.h"
 
 namespace composer {
 

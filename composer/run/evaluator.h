@@ -13,7 +13,7 @@
 #include "composer/loop/loader.h"
 #include "composer/loop/state.h"
 #include "nn/network/metrics.h"
-#include "nn/state_dict.h"
+#include "nn/stateful.h"
 
 namespace composer {
 

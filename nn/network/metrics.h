@@ -13,6 +13,7 @@
 #include "nn/network/batch.h"
 #include "nn/network/metric_sense.h"
 #include "nn/state_dict.h"
+#include "nn/stateful.h"
 
 namespace composer {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nn/distributed/ranks.h"
-#include "nn/state_dict.h"
+#include "nn/stateful.h"
 
 namespace composer {
 

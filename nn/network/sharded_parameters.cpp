@@ -38,7 +38,7 @@ void point_into(const at::Tensor& parameter, const at::Tensor& row, int64_t begi
   auto* const storage = parameter.storage().unsafeGetStorageImpl();
   throws_when_read(*storage) = false;
   storage->set_data_ptr_noswap(
-      {data, keeper, [](void* kept) { delete static_cast<at::Tensor*>(kept); }, row.device()});
+      {data, keeper, [](void* stored) { delete static_cast<at::Tensor*>(stored); }, row.device()});
   storage->set_nbytes(parameter.nbytes());
 }
 
@@ -124,15 +124,15 @@ class ShardedParameters::Collectives {
 };
 
 /// One rank's parameters of one type in a unit, in one row of memory.
-struct ShardedParameters::Piece {
+struct ShardedParameters::Shard {
   int64_t owner = 0;
   bool own = false;
   std::vector<at::Tensor> parameters;
   std::vector<int64_t> begins;  ///< offsets of the parameters in the row, in elements
   int64_t size = 0;             ///< elements of the row
 
-  at::Tensor kept;       ///< the owner's row; for parameters that stay in memory, every rank's
-  at::Tensor gathered;   ///< the row in use, where that is not `kept`
+  at::Tensor stored;     ///< the owner's row; for parameters that stay in memory, every rank's
+  at::Tensor gathered;   ///< the row in use, where that is not `stored`
   at::Tensor arriving;   ///< the row in its sent type
   Work gathering;        ///< null without a running gather
   at::Tensor gradients;  ///< gradients of this backward pass, in their sent type
@@ -165,10 +165,10 @@ struct ShardedParameters::Piece {
   }
 
   void keep() {
-    kept = at::empty({size}, options());
+    stored = at::empty({size}, options());
     for (size_t i = 0; i < parameters.size(); ++i)
-      view_of(kept, begins[i], parameters[i]).copy_(parameters[i]);
-    use_row(kept);
+      view_of(stored, begins[i], parameters[i]).copy_(parameters[i]);
+    use_row(stored);
   }
 
   void vacate_all() const {
@@ -195,20 +195,20 @@ struct ShardedParameters::Unit final : LayerWeights {
   }
 
   void add(const at::Tensor& parameter, int64_t owner, bool own) {
-    const auto same = [&](const Piece& piece) {
-      return piece.owner == owner && piece.parameters[0].scalar_type() == parameter.scalar_type();
+    const auto same = [&](const Shard& shard) {
+      return shard.owner == owner && shard.parameters[0].scalar_type() == parameter.scalar_type();
     };
-    auto piece = std::ranges::find_if(pieces, same);
-    if (piece == pieces.end()) {
-      piece = pieces.emplace(pieces.end());
-      piece->owner = owner, piece->own = own;
+    auto shard = std::ranges::find_if(shards, same);
+    if (shard == shards.end()) {
+      shard = shards.emplace(shards.end());
+      shard->owner = owner, shard->own = own;
     }
-    piece->add(parameter);
+    shard->add(parameter);
   }
 
   ShardedParameters& all;
   std::vector<std::shared_ptr<Layer>> layers;
-  std::vector<Piece> pieces;
+  std::vector<Shard> shards;
   std::vector<CopiedWeight> copies;
   State state = State::freed;
   Unit* next = nullptr;       ///< the unit after it in the last forward pass
@@ -274,9 +274,9 @@ void ShardedParameters::take_over(const std::vector<std::pair<at::Tensor, int64_
     Unit& unit = in_units.size() == 1 ? **in_units.begin() : *residents_;
     unit.add(parameter, owner, owner == ranks_.rank());
   }
-  for (auto& piece : residents_->pieces) piece.keep();
+  for (auto& shard : residents_->shards) shard.keep();
   for (const auto& unit : units_) {
-    for (auto& piece : unit->pieces) piece.own ? piece.keep() : piece.vacate_all();
+    for (auto& shard : unit->shards) shard.own ? shard.keep() : shard.vacate_all();
     for (const auto& module : unit->layers[0]->modules())
       if (const auto* const layer = dynamic_cast<const Bf16Weights*>(module.get()))
         for (const auto& copied : layer->copied_weights())
@@ -291,20 +291,20 @@ std::optional<int64_t> ShardedParameters::owner(const at::Tensor& parameter) con
 }
 
 template <class F>
-void ShardedParameters::each_piece(const F& work) {
+void ShardedParameters::each_shard(const F& work) {
   for (const auto& unit : units_)
-    for (auto& piece : unit->pieces) work(piece);
-  for (auto& piece : residents_->pieces) work(piece);
+    for (auto& shard : unit->shards) work(shard);
+  for (auto& shard : residents_->shards) work(shard);
 }
 
 void ShardedParameters::begin_gather(Unit& unit) {
   if (unit.state != Unit::State::freed) return;
   RECORD_USER_SCOPE("gather weights");
-  for (auto& piece : unit.pieces) {
-    const auto type = piece.gathered_in(options_.gathered);
-    piece.arriving =
-        piece.own ? piece.kept.to(type) : at::empty({piece.size}, piece.options().dtype(type));
-    piece.gathering = collectives_->broadcast(piece.arriving, piece.owner);
+  for (auto& shard : unit.shards) {
+    const auto type = shard.gathered_in(options_.gathered);
+    shard.arriving =
+        shard.own ? shard.stored.to(type) : at::empty({shard.size}, shard.options().dtype(type));
+    shard.gathering = collectives_->broadcast(shard.arriving, shard.owner);
   }
   unit.state = Unit::State::gathering;
 }
@@ -312,12 +312,12 @@ void ShardedParameters::begin_gather(Unit& unit) {
 void ShardedParameters::end_gather(Unit& unit) {
   if (unit.state != Unit::State::gathering) return;
   RECORD_USER_SCOPE("wait for weights");
-  for (auto& piece : unit.pieces) {
-    collectives_->wait(piece.gathering);
-    const auto arrived = std::exchange(piece.arriving, {});
-    if (piece.own && arrived.is_same(piece.kept)) continue;
-    piece.gathered = arrived.to(piece.type());
-    piece.use_row(piece.gathered);
+  for (auto& shard : unit.shards) {
+    collectives_->wait(shard.gathering);
+    const auto arrived = std::exchange(shard.arriving, {});
+    if (shard.own && arrived.is_same(shard.stored)) continue;
+    shard.gathered = arrived.to(shard.type());
+    shard.use_row(shard.gathered);
   }
   unit.state = Unit::State::gathered;
 }
@@ -330,12 +330,12 @@ void ShardedParameters::gather(Unit& unit) {
 void ShardedParameters::free(Unit& unit) {
   end_gather(unit);
   if (unit.state == Unit::State::freed) return;
-  for (auto& piece : unit.pieces) {
-    if (!piece.own)
-      piece.vacate_all();
-    else if (piece.gathered.defined())
-      piece.use_row(piece.kept);
-    piece.gathered.reset();
+  for (auto& shard : unit.shards) {
+    if (!shard.own)
+      shard.vacate_all();
+    else if (shard.gathered.defined())
+      shard.use_row(shard.stored);
+    shard.gathered.reset();
   }
   for (const auto& [weight, copy] : unit.copies) copy->release();
   unit.state = Unit::State::freed;
@@ -344,12 +344,12 @@ void ShardedParameters::free(Unit& unit) {
 void ShardedParameters::send_residents() {
   written_ = false;
   const auto send = [&](Unit& unit) {
-    for (auto& piece : unit.pieces)
-      piece.gathering = collectives_->broadcast(piece.kept, piece.owner);
-    for (auto& piece : unit.pieces) {
-      collectives_->wait(piece.gathering);
-      if (piece.own) continue;
-      for (const auto& parameter : piece.parameters)
+    for (auto& shard : unit.shards)
+      shard.gathering = collectives_->broadcast(shard.stored, shard.owner);
+    for (auto& shard : unit.shards) {
+      collectives_->wait(shard.gathering);
+      if (shard.own) continue;
+      for (const auto& parameter : shard.parameters)
         parameter.unsafeGetTensorImpl()->bump_version();
     }
   };
@@ -408,9 +408,9 @@ at::Tensor ShardedParameters::leave(Unit& unit, const at::Tensor& input, at::Ten
 
 void ShardedParameters::begin_update() {
   summing_.clear(), waiting_.clear();
-  each_piece([](Piece& piece) {
-    piece.summing.reset();
-    piece.gradients.reset(), piece.sum.reset();
+  each_shard([](Shard& shard) {
+    shard.summing.reset();
+    shard.gradients.reset(), shard.sum.reset();
   });
 }
 
@@ -418,7 +418,7 @@ void ShardedParameters::before_backward() {
   in_backward_ = true;
   open_ = nullptr;
   for (const auto& unit : units_) unit->closed = unit->recomputed = false;
-  each_piece([](Piece& piece) { piece.arrived.assign(piece.parameters.size(), false); });
+  each_shard([](Shard& shard) { shard.arrived.assign(shard.parameters.size(), false); });
 }
 
 void ShardedParameters::open(Unit& unit) {
@@ -442,7 +442,7 @@ void ShardedParameters::close(Unit& unit) {
 
 void ShardedParameters::sum_gradients(Unit& unit) {
   end_sums();
-  for (auto& piece : unit.pieces) begin_sum(piece);
+  for (auto& shard : unit.shards) begin_sum(shard);
   unit.closed = true;
 }
 
@@ -451,34 +451,34 @@ void ShardedParameters::sum_waiting() {
   waiting_.clear();
 }
 
-void ShardedParameters::begin_sum(Piece& piece) {
-  if (!piece.is_trained()) return;
+void ShardedParameters::begin_sum(Shard& shard) {
+  if (!shard.is_trained()) return;
   RECORD_USER_SCOPE("gradient sum");
-  const auto count = static_cast<int64_t>(piece.parameters.size());
+  const auto count = static_cast<int64_t>(shard.parameters.size());
   // With find_unused the row ends with the number of ranks that have each gradient.
-  auto row = at::zeros({piece.size + (options_.find_unused ? count : 0)}, piece.options());
+  auto row = at::zeros({shard.size + (options_.find_unused ? count : 0)}, shard.options());
   for (int64_t i = 0; i < count; ++i) {
     const auto index = static_cast<size_t>(i);
-    const at::Tensor& parameter = piece.parameters[index];
+    const at::Tensor& parameter = shard.parameters[index];
     if (!parameter.grad().defined()) continue;
-    view_of(row, piece.begins[index], parameter).copy_(parameter.grad());
-    if (options_.find_unused) row[piece.size + i].fill_(1);
+    view_of(row, shard.begins[index], parameter).copy_(parameter.grad());
+    if (options_.find_unused) row[shard.size + i].fill_(1);
     parameter.mutable_grad().reset();
-    piece.arrived[index] = true;
+    shard.arrived[index] = true;
   }
-  piece.gradients = row.to(piece.sent_in(options_.sent));
-  piece.summing = collectives_->sum(piece.gradients, piece.owner);
-  sent_bytes_ += static_cast<int64_t>(piece.gradients.nbytes());
-  summing_.push_back(&piece);
+  shard.gradients = row.to(shard.sent_in(options_.sent));
+  shard.summing = collectives_->sum(shard.gradients, shard.owner);
+  sent_bytes_ += static_cast<int64_t>(shard.gradients.nbytes());
+  summing_.push_back(&shard);
 }
 
 void ShardedParameters::end_sums() {
-  for (Piece* const piece : summing_) {
-    collectives_->wait(piece->summing);
-    const auto sum = std::exchange(piece->gradients, {});
-    if (!piece->own) continue;
-    const auto row = sum.to(piece->type());
-    piece->sum = piece->sum.defined() ? piece->sum.add_(row) : row;
+  for (Shard* const shard : summing_) {
+    collectives_->wait(shard->summing);
+    const auto sum = std::exchange(shard->gradients, {});
+    if (!shard->own) continue;
+    const auto row = sum.to(shard->type());
+    shard->sum = shard->sum.defined() ? shard->sum.add_(row) : row;
   }
   summing_.clear();
 }
@@ -492,7 +492,7 @@ void ShardedParameters::after_backward(bool last) {
   open_ = nullptr;
   sum_waiting();
   const auto is_late = [](const Unit& unit) {
-    return !unit.closed || std::ranges::any_of(unit.pieces, &Piece::has_gradients);
+    return !unit.closed || std::ranges::any_of(unit.shards, &Shard::has_gradients);
   };
   for (const auto& unit : units_)
     if (is_late(*unit)) sum_gradients(*unit);
@@ -502,36 +502,36 @@ void ShardedParameters::after_backward(bool last) {
   in_backward_ = false;
   if (!options_.find_unused) check_arrived();
   if (!last) return;
-  each_piece([&](Piece& piece) { hand_over(piece); });
+  each_shard([&](Shard& shard) { hand_over(shard); });
   written_ = true;  // the update writes them
 }
 
 void ShardedParameters::check_arrived() const {
   const auto check = [](const Unit& unit) {
-    for (const auto& piece : unit.pieces)
-      for (size_t i = 0; i < piece.parameters.size(); ++i)
-        if (piece.parameters[i].requires_grad() && !piece.arrived[i]) throw took_no_part();
+    for (const auto& shard : unit.shards)
+      for (size_t i = 0; i < shard.parameters.size(); ++i)
+        if (shard.parameters[i].requires_grad() && !shard.arrived[i]) throw took_no_part();
   };
   for (const auto& unit : units_) check(*unit);
   check(*residents_);
 }
 
-void ShardedParameters::hand_over(Piece& piece) {
-  if (!piece.sum.defined()) return;
-  const auto sum = std::exchange(piece.sum, {});
-  const auto counts = options_.find_unused ? sum.slice(0, piece.size).cpu() : at::Tensor();
-  for (size_t i = 0; i < piece.parameters.size(); ++i) {
-    const at::Tensor& parameter = piece.parameters[i];
+void ShardedParameters::hand_over(Shard& shard) {
+  if (!shard.sum.defined()) return;
+  const auto sum = std::exchange(shard.sum, {});
+  const auto counts = options_.find_unused ? sum.slice(0, shard.size).cpu() : at::Tensor();
+  for (size_t i = 0; i < shard.parameters.size(); ++i) {
+    const at::Tensor& parameter = shard.parameters[i];
     const bool unused = counts.defined() && counts[static_cast<int64_t>(i)].item<double>() == 0;
     if (parameter.requires_grad() && !unused)
-      parameter.mutable_grad() = view_of(sum, piece.begins[i], parameter);
+      parameter.mutable_grad() = view_of(sum, shard.begins[i], parameter);
   }
 }
 
 bool ShardedParameters::has_room() try {
   for (const auto& unit : units_)
-    for (auto& piece : unit->pieces)
-      if (!piece.own) piece.kept = at::empty({piece.size}, piece.options());
+    for (auto& shard : unit->shards)
+      if (!shard.own) shard.stored = at::empty({shard.size}, shard.options());
   return true;
 } catch (const c10::Error&) {  // an allocator has no memory left
   return false;
@@ -542,18 +542,18 @@ void ShardedParameters::make_whole() {
   const at::NoGradGuard no_grad;
   const auto others = [&](const auto& work) {
     for (const auto& unit : units_)
-      for (auto& piece : unit->pieces)
-        if (!piece.own) work(piece);
+      for (auto& shard : unit->shards)
+        if (!shard.own) work(shard);
   };
   for (const auto& unit : units_) free(*unit);
   if (ranks_.any(!has_room())) {
-    others([](Piece& piece) { piece.kept.reset(); });
+    others([](Shard& shard) { shard.stored.reset(); });
     log::warn(
         "parallelism: fsdp: a rank has no memory for all weights: they stay sharded after the "
         "run, and all ranks must evaluate and predict together");
     return;
   }
-  others([](Piece& piece) { piece.use_row(piece.kept); });
+  others([](Shard& shard) { shard.use_row(shard.stored); });
   whole_ = true;
   send_residents();
 }

@@ -88,7 +88,7 @@ class ShardedParameters {
   int64_t sent_bytes() const { return sent_bytes_; }
 
  private:
-  struct Piece;
+  struct Shard;
   struct Unit;
   class Collectives;
 
@@ -108,12 +108,12 @@ class ShardedParameters {
   void close(Unit& unit);
   void sum_gradients(Unit& unit);
   void sum_waiting();
-  void begin_sum(Piece& piece);
+  void begin_sum(Shard& shard);
   void end_sums();
   void check_arrived() const;
-  void hand_over(Piece& piece);
+  void hand_over(Shard& shard);
   template <class F>
-  void each_piece(const F& work);
+  void each_shard(const F& work);
 
   std::shared_ptr<Model> model_;  ///< its slots refer to units_
   Ranks ranks_;
@@ -123,7 +123,7 @@ class ShardedParameters {
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<Slot*> slots_;         ///< slots whose layers are units
   std::unique_ptr<Unit> residents_;  ///< parameters that stay in memory on all ranks
-  std::vector<Piece*> summing_;      ///< their gradients are being summed
+  std::vector<Shard*> summing_;      ///< their gradients are being summed
   std::vector<Unit*> waiting_;       ///< recomputed units whose gradients are not complete yet
   Unit* last_entered_ = nullptr;     ///< the unit entered last in this forward pass
   Unit* open_ = nullptr;             ///< the unit entered last in this backward pass
