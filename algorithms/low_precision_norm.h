@@ -10,7 +10,7 @@
 
 #include "algorithms/parts/surgery.h"
 #include "composer/recipe/compatibility.h"
-#include "nn/network/norm_layers.h"
+#include "nn/network/layers.h"
 #include "nn/network/surgery.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "composer/loop/state.h"
-#include "nn/network/channel_gates.h"
+#include "nn/network/layer.h"
 
 namespace composer {
 

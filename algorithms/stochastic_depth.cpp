@@ -9,7 +9,7 @@
 #include "composer/logging/logger.h"
 #include "composer/loop/state.h"
 #include "nn/device/device.h"
-#include "nn/network/norm_layer.h"
+#include "nn/network/layer.h"
 #include "nn/network/operations.h"
 
 namespace composer {

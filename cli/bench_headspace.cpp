@@ -18,7 +18,7 @@
 #include "composer/run/assemble.h"
 #include "composer/run/automatic_values.h"
 #include "nn/device/device.h"
-#include "nn/network/bf16_choice.h"
+#include "nn/network/precision.h"
 #include "nn/profiling/timer.h"
 
 namespace composer {

@@ -19,7 +19,7 @@
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
 #include "nn/device/gpu_name.h"
-#include "nn/distributed/local_ranks.h"
+#include "nn/distributed/process_group.h"
 #include "nn/profiling/kineto.h"
 
 namespace composer {

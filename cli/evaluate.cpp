@@ -16,6 +16,7 @@
 #include "composer/recipe/options.h"
 #include "composer/run/assemble.h"
 #include "composer/run/run_description.h"
+#include "nn/distributed/ranks.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {

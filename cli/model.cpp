@@ -11,9 +11,9 @@
 #include "cli/cost_table.h"
 #include "composer/run/assemble.h"
 #include "composer/run/image_fit.h"
-#include "models/named_models.h"
+#include "models/all.h"
 #include "nn/device/device.h"
-#include "nn/network/layer_error.h"
+#include "nn/network/layer.h"
 
 namespace composer {
 namespace {
@@ -41,7 +41,7 @@ std::vector<std::string> known_names() {
 NamedModel find_named(const std::string& name) {
   const auto found = std::ranges::find(named_models(), name, &NamedModel::name);
   if (found != named_models().end()) return *found;
-  if (registry().models.contains(name)) return {name, name, {}, {}};
+  if (registry().models.contains(name)) return {{name, {}}, name, {}};
   const auto names = known_names();
   throw UserError("composer model info: no network '" + name + "'" + did_you_mean(name, names) +
                   " There are: " + joined(names));

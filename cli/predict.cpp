@@ -30,6 +30,7 @@
 #include "data/samples/list_file.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
+#include "nn/distributed/ranks.h"
 #include "nn/network/objective.h"
 
 namespace composer {

@@ -21,16 +21,15 @@
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/recipe_changes.h"
 #include "composer/run/assemble.h"
 #include "composer/run/automatic_values.h"
 #include "composer/run/captured_steps.h"
 #include "composer/run/epoch_length.h"
 #include "composer/run/rank_threads.h"
 #include "composer/run/starting_point.h"
-#include "nn/network/bf16_choice.h"
 #include "nn/network/fused_norm.h"
-#include "nn/network/norm_layer.h"
+#include "nn/network/layer.h"
+#include "nn/network/precision.h"
 #include "nn/network/spatial_parallel.h"
 
 namespace composer {

@@ -40,7 +40,7 @@ class ConvGroup final : public Block {
     const auto second = activated(slot[4], slot[3](first));
     return slot.size() == 5 ? second : activated(slot[6], slot[5](second), first);
   }
-  /// GELU is what the name alone means, in older checkpoints too.
+  /// A group with GELU is described by its name alone, as in older checkpoints.
   std::string describe() const override { return silu_ ? "ConvGroup: SiLU" : name(); }
 
  private:
@@ -66,7 +66,9 @@ class GlobalMaxPool2d final : public Layer {
 
 }  // namespace
 
-Airbench::Airbench(const Params& params) : params_(params) {
+Airbench::Airbench(const Params& params)
+    : NamedNetwork("airbench", params.num_classes, int64_t{1} << params.widths.size()),
+      logit_scale_(params.logit_scale) {
   const at::NoGradGuard no_grad;
   auto whiten = std::make_shared<Conv2d>(Conv2dOptions{.in_channels = 3,
                                                        .out_channels = whitened_channels,
@@ -87,13 +89,13 @@ Airbench::Airbench(const Params& params) : params_(params) {
 }
 
 at::Tensor Airbench::forward(const at::Tensor& input) {
-  const int64_t least = (int64_t{1} << params_.widths.size()) + 1;
+  const int64_t least = stride() + 1;
   if (input.size(1) != 3 || std::min(input.size(2), input.size(3)) < least)
     throw UserError("model.airbench: takes images of 3 channels and at least " +
                     std::to_string(least) + " x " + std::to_string(least) + " pixels, not of " +
                     std::to_string(input.size(1)) + " and " + std::to_string(input.size(2)) +
                     " x " + std::to_string(input.size(3)));
-  return op::scale(through_slots(input), params_.logit_scale);
+  return op::scale(through_slots(input), logit_scale_);
 }
 
 NetworkDeclaration airbench_network() {

@@ -5,19 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "base/params/params.h"
-#include "nn/network/model.h"
+#include "models/named_network.h"
 
 namespace composer {
 
 /// whiten (2x2, 3 -> 24), GELU, then for each width a group of conv, pool by 2, norm, activation,
-/// conv, norm, activation; pooling of what is left, and a linear head. A group of three
-/// convolutions adds what follows the first one to the last norm's output, before the activation.
-/// Weights of normalisation layers are fixed at 1, their biases trained. Input [N, 3, H, W] of at
-/// least 2^groups + 1 pixels a side (9 for three groups), made for 32 x 32; UserError for another.
-/// Parameter names: whiten, layer1.conv1, layer1.norm1, layer1.conv2, ..., head. The layer `whiten`
-/// is an ordinary one until the algorithm `whitening` fills it, which the speedruns do.
-class Airbench final : public Model {
+/// conv, norm, activation; then a global max pool and a linear head. With three convolutions a
+/// group adds its first activation to the last norm's output, before the activation. Weights of
+/// normalisation layers are fixed at 1, their biases are trained. Input [N, 3, H, W] of at least
+/// 2^groups + 1 pixels a side (9 for three groups), made for 32 x 32; UserError for another.
+/// Parameter names: whiten, layer1.conv1, layer1.norm1, layer1.conv2, ..., head. The algorithm
+/// `whitening` fills the layer `whiten`, as the speedruns do; without it `whiten` is an ordinary
+/// convolution.
+class Airbench final : public NamedNetwork {
  public:
   struct Params {
     std::vector<int64_t> widths{64, 256, 256};
@@ -53,12 +53,9 @@ class Airbench final : public Model {
   explicit Airbench(const Params& params);
 
   at::Tensor forward(const at::Tensor& input) override;
-  int64_t num_classes() const override { return params_.num_classes; }
-  int64_t stride() const override { return int64_t{1} << params_.widths.size(); }
-  std::string describe() const override { return "airbench"; }
 
  private:
-  Params params_;
+  double logit_scale_;
 };
 
 }  // namespace composer

@@ -1,16 +1,12 @@
 #include "models/convnext.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
+#include <string_view>
 
-#include "base/error.h"
 #include "models/network_declaration.h"
 #include "nn/network/layers.h"
-#include "nn/network/norm_layers.h"
 
 namespace composer {
 namespace {
@@ -21,29 +17,14 @@ struct ConvNeXtSize {
   std::array<int64_t, 4> channels, blocks;
 };
 
-const std::map<std::string, ConvNeXtSize>& convnext_sizes() {
-  static const std::map<std::string, ConvNeXtSize> all{
-      {"convnext_tiny", {{96, 192, 384, 768}, {3, 3, 9, 3}}},
-      {"convnext_small", {{96, 192, 384, 768}, {3, 3, 27, 3}}},
-      {"convnext_base", {{128, 256, 512, 1024}, {3, 3, 27, 3}}},
-      {"convnext_large", {{192, 384, 768, 1536}, {3, 3, 27, 3}}}};
-  return all;
-}
+constexpr std::pair<std::string_view, ConvNeXtSize> convnext_sizes[]{
+    {"convnext_tiny", {{96, 192, 384, 768}, {3, 3, 9, 3}}},
+    {"convnext_small", {{96, 192, 384, 768}, {3, 3, 27, 3}}},
+    {"convnext_base", {{128, 256, 512, 1024}, {3, 3, 27, 3}}},
+    {"convnext_large", {{192, 384, 768, 1536}, {3, 3, 27, 3}}}};
 
-class ToNhwc final : public Layer {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return op::to_nhwc(input); }
-  std::string describe() const override { return "ToNhwc"; }
-};
-
-class ToNchw final : public Layer {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return op::to_nchw(input); }
-  std::string describe() const override { return "ToNchw"; }
-};
-
-/// 7x7 depthwise, norm, and two linear layers of each pixel; "layer_scale" multiplies the channels
-/// of what they give before x is added.
+/// 7x7 depthwise convolution, norm, and two linear layers of each pixel; "layer_scale" multiplies
+/// the channels of the result before x is added.
 class ConvNeXtBlock final : public ResidualBlock {
  public:
   ConvNeXtBlock(int64_t channels, double scale)
@@ -55,9 +36,11 @@ class ConvNeXtBlock final : public ResidualBlock {
                                                        .kernel = {7, 7},
                                                        .padding = {3, 3},
                                                        .groups = channels}),
-                std::make_shared<ToNhwc>(), std::make_shared<LayerNorm>(channels, layer_norm_eps),
+                std::make_shared<OperationLayer>("ToNhwc", op::to_nhwc),
+                std::make_shared<LayerNorm>(channels, layer_norm_eps),
                 std::make_shared<Linear>(channels, 4 * channels), std::make_shared<Gelu>(),
-                std::make_shared<Linear>(4 * channels, channels), std::make_shared<ToNchw>()})),
+                std::make_shared<Linear>(4 * channels, channels),
+                std::make_shared<OperationLayer>("ToNchw", op::to_nchw)})),
         layer_scale_(register_parameter("layer_scale", at::full({channels, 1, 1}, scale))) {}
 
   at::Tensor forward(const at::Tensor& input) override { return op::add(residual(input), input); }
@@ -84,32 +67,25 @@ std::shared_ptr<Layer> patches(int64_t in_channels, int64_t out_channels, int64_
                                                 .stride = {size, size}});
 }
 
-/// N(0, 0.02^2) within two units, as PyTorch's trunc_normal_ draws it.
-void fill_truncated_normal(at::Tensor weight) {
+/// Weights from N(0, 0.02^2) within two units, as PyTorch's trunc_normal_ draws it; biases 0.
+template <class T>
+void truncated_normal(T& layer) {
   constexpr double deviation = 0.02, bound = 2;
   const double share = std::erf(bound / deviation / std::sqrt(2.0));
   const double inside = std::min(share, 1 - std::exp2(-24));  // erfinv(1) is infinite
-  weight.uniform_(-share, share)
+  layer.weight.uniform_(-share, share)
       .clamp_(-inside, inside)
       .erfinv_()
       .mul_(deviation * std::sqrt(2.0))
       .clamp_(-bound, bound);
-}
-
-void initialize_convnext(torch::nn::Module& module) {
-  if (auto* conv = dynamic_cast<Conv2d*>(&module))
-    fill_truncated_normal(conv->weight), conv->bias.zero_();
-  else if (auto* linear = dynamic_cast<Linear*>(&module))
-    fill_truncated_normal(linear->weight), linear->bias.zero_();
+  layer.bias.zero_();
 }
 
 }  // namespace
 
-ConvNeXt::ConvNeXt(const Params& params) : params_(params) {
-  const auto found = convnext_sizes().find(params.model_name);
-  if (found == convnext_sizes().end())
-    throw UserError("model_name: no network '" + params.model_name + "'");
-  const auto& [channels, blocks] = found->second;
+ConvNeXt::ConvNeXt(const Params& params)
+    : NamedNetwork(params.model_name, params.num_classes, /*stride=*/32) {
+  const auto& [channels, blocks] = size_of(convnext_sizes, params.model_name);
 
   std::vector<std::shared_ptr<Layer>> features;
   for (size_t stage = 0; stage < channels.size(); ++stage) {
@@ -132,17 +108,13 @@ ConvNeXt::ConvNeXt(const Params& params) : params_(params) {
                       {"0", std::make_shared<LayerNorm>(channels.back(), layer_norm_eps)},
                       {"2", std::make_shared<Linear>(channels.back(), params.num_classes)}});
 
-  {
-    const at::NoGradGuard no_grad;
-    apply(initialize_convnext);
-  }
-  apply_initializers(*this, params.initializers);
+  initialize(truncated_normal<Conv2d>, truncated_normal<Linear>, params.initializers);
 }
 
 std::optional<LibraryNames> ConvNeXt::names_in(const std::string& library) const {
   LibraryNames names;
   if (library != "timm") return names;
-  const auto& [channels, blocks] = convnext_sizes().at(params_.model_name);
+  const auto& [channels, blocks] = size_of(convnext_sizes, describe());
   names.paths = {
       {"features.0", "stem"}, {"classifier.0", "head.norm"}, {"classifier.2", "head.fc"}};
   for (size_t stage = 0; stage < channels.size(); ++stage) {
@@ -163,9 +135,8 @@ std::optional<LibraryNames> ConvNeXt::names_in(const std::string& library) const
 }
 
 NetworkDeclaration convnext_network() {
-  return declare_network<ConvNeXt>(
-      "convnext", "ConvNeXt, tiny to large", {224, 224},
-      by_model_name({"convnext_tiny", "convnext_small", "convnext_base", "convnext_large"}));
+  return declare_network<ConvNeXt>("convnext", "ConvNeXt, tiny to large", {224, 224},
+                                   by_model_name(convnext_sizes));
 }
 
 }  // namespace composer

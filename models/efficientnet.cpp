@@ -1,36 +1,29 @@
 #include "models/efficientnet.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
+#include <string_view>
 
-#include "base/error.h"
-#include "models/initializers.h"
 #include "models/inverted_residual.h"
 #include "models/network_declaration.h"
 
 namespace composer {
 namespace {
 
-/// How much wider and deeper than b0.
+/// Factors of b0's width and depth.
 struct Scale {
   double width, depth;
 };
 
-const std::map<std::string, Scale>& scales() {
-  static const std::map<std::string, Scale> all{{"efficientnet_b0", {1.0, 1.0}},
-                                                {"efficientnet_b1", {1.0, 1.1}},
-                                                {"efficientnet_b2", {1.1, 1.2}},
-                                                {"efficientnet_b3", {1.2, 1.4}},
-                                                {"efficientnet_b4", {1.4, 1.8}}};
-  return all;
-}
+constexpr std::pair<std::string_view, Scale> scales[]{{"efficientnet_b0", {1.0, 1.0}},
+                                                      {"efficientnet_b1", {1.0, 1.1}},
+                                                      {"efficientnet_b2", {1.1, 1.2}},
+                                                      {"efficientnet_b3", {1.2, 1.4}},
+                                                      {"efficientnet_b4", {1.4, 1.8}}};
 
 struct Stage {
-  int64_t expansion, kernel, stride, out_channels, blocks;  ///< of b0
+  int64_t expansion, kernel, stride, out_channels, blocks;  ///< b0's numbers
 };
 
 constexpr std::array<Stage, 7> stages{{{1, 3, 1, 16, 1},
@@ -45,25 +38,18 @@ int64_t blocks_of(const Stage& stage, double depth) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(stage.blocks) * depth));
 }
 
-// torchvision's: convolutions ~ N(0, 2 / fan_out), linear layers ~ U(-1 / sqrt(out), 1 /
-// sqrt(out)).
-void initialize_efficientnet(torch::nn::Module& module) {
-  if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
-    kaiming_normal_fan_out(*conv);
-  } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
-    const double bound = 1 / std::sqrt(static_cast<double>(linear->weight.size(0)));
-    linear->weight.uniform_(-bound, bound);
-    linear->bias.zero_();
-  }
+/// Weights ~ U(-1 / sqrt(out), 1 / sqrt(out)), biases 0.
+void uniform_by_outputs(Linear& linear) {
+  const double bound = 1 / std::sqrt(static_cast<double>(linear.weight.size(0)));
+  linear.weight.uniform_(-bound, bound);
+  linear.bias.zero_();
 }
 
 }  // namespace
 
-EfficientNet::EfficientNet(const Params& params) : params_(params) {
-  const auto found = scales().find(params.model_name);
-  if (found == scales().end())
-    throw UserError("model_name: no network '" + params.model_name + "'");
-  const auto [width, depth] = found->second;
+EfficientNet::EfficientNet(const Params& params)
+    : NamedNetwork(params.model_name, params.num_classes, /*stride=*/32) {
+  const auto [width, depth] = size_of(scales, params.model_name);
   const auto scaled = [&, width = width](int64_t channels) {
     return multiple_of_8(static_cast<double>(channels) * width);
   };
@@ -98,11 +84,7 @@ EfficientNet::EfficientNet(const Params& params) : params_(params) {
                   std::vector<Sequential::Named>{
                       {"1", std::make_shared<Linear>(4 * channels, params.num_classes)}});
 
-  {
-    const at::NoGradGuard no_grad;
-    apply(initialize_efficientnet);
-  }
-  apply_initializers(*this, params.initializers);
+  initialize(kaiming_normal_fan_out, uniform_by_outputs, params.initializers);
 }
 
 std::optional<LibraryNames> EfficientNet::names_in(const std::string& library) const {
@@ -113,7 +95,7 @@ std::optional<LibraryNames> EfficientNet::names_in(const std::string& library) c
                  {"features.8.0", "conv_head"},
                  {"features.8.1", "bn2"},
                  {"classifier.1", "classifier"}};
-  const double depth = scales().at(params_.model_name).depth;
+  const double depth = size_of(scales, describe()).depth;
   for (size_t stage = 0; stage < stages.size(); ++stage)
     for (int64_t i = 0; i < blocks_of(stages[stage], depth); ++i)
       add_timm_block(names, "features." + std::to_string(stage + 1) + "." + std::to_string(i),
@@ -123,10 +105,8 @@ std::optional<LibraryNames> EfficientNet::names_in(const std::string& library) c
 }
 
 NetworkDeclaration efficientnet_network() {
-  return declare_network<EfficientNet>(
-      "efficientnet", "EfficientNet, b0 to b4", {224, 224},
-      by_model_name({"efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
-                     "efficientnet_b4"}));
+  return declare_network<EfficientNet>("efficientnet", "EfficientNet, b0 to b4", {224, 224},
+                                       by_model_name(scales));
 }
 
 }  // namespace composer

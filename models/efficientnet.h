@@ -5,16 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "base/params/params.h"
-#include "models/initializers.h"
-#include "nn/network/model.h"
+#include "models/named_network.h"
 
 namespace composer {
 
-/// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
-/// torchvision's. Its dropout and its stochastic depth are the algorithms of these names, the
-/// latter with scale_by_keep.
-class EfficientNet final : public Model {
+/// Input [N, 3, H, W], H and W at least 32; parameter names and default initialisation are
+/// torchvision's. Dropout and stochastic depth are the algorithms of these names, stochastic depth
+/// with scale_by_keep.
+class EfficientNet final : public NamedNetwork {
  public:
   struct Params {
     std::string model_name = "efficientnet_b0";
@@ -32,14 +30,7 @@ class EfficientNet final : public Model {
 
   explicit EfficientNet(const Params& params);
 
-  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
-  int64_t num_classes() const override { return params_.num_classes; }
-  int64_t stride() const override { return 32; }
   std::optional<LibraryNames> names_in(const std::string& library) const override;
-  std::string describe() const override { return params_.model_name; }
-
- private:
-  Params params_;
 };
 
 }  // namespace composer

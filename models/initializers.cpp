@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "models/named_network.h"
 #include "nn/network/layers.h"
 
 namespace composer {
@@ -42,14 +43,14 @@ void xavier_uniform(torch::nn::Module& module) {
 }
 
 void bn_uniform(torch::nn::Module& module) {
-  auto* norm = dynamic_cast<BatchNorm2d*>(&module);
+  auto* const norm = dynamic_cast<BatchNorm2d*>(&module);
   if (norm == nullptr) return;
   norm->weight.uniform_(0, 1);
   norm->bias.zero_();
 }
 
 void bn_ones(torch::nn::Module& module) {
-  auto* norm = dynamic_cast<BatchNorm2d*>(&module);
+  auto* const norm = dynamic_cast<BatchNorm2d*>(&module);
   if (norm == nullptr) return;
   norm->weight.fill_(1);
   norm->bias.zero_();
@@ -86,13 +87,27 @@ void kaiming_normal_fan_out(Conv2d& conv) {
   if (conv.bias.defined()) conv.bias.zero_();
 }
 
+void narrow_normal(Linear& linear) {
+  linear.weight.normal_(0, 0.01);
+  linear.bias.zero_();
+}
+
+void NamedNetwork::initialize(void (*conv)(Conv2d&), void (*linear)(Linear&),
+                              const std::vector<std::string>& initializers) {
+  const at::NoGradGuard no_grad;
+  apply([&](torch::nn::Module& module) {
+    if (auto* const convolution = dynamic_cast<Conv2d*>(&module)) conv(*convolution);
+    if (auto* const matrix = dynamic_cast<Linear*>(&module)) linear(*matrix);
+  });
+  apply_initializers(*this, initializers);
+}
+
 void apply_initializers(torch::nn::Module& model, const std::vector<std::string>& names) {
   const at::NoGradGuard no_grad;
   for (const auto& name : names) {
     const auto found = initializers().find(name);
-    if (found == initializers().end()) {
+    if (found == initializers().end())
       throw UserError("initializers: '" + name + "' is not one of " + joined(initializer_names()));
-    }
     model.apply(found->second);
   }
 }

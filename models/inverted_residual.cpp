@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "nn/network/channel_gates.h"
+#include "models/residual_blocks.h"
 
 namespace composer {
 namespace {
@@ -14,8 +14,8 @@ std::shared_ptr<Layer> activation_layer(Nonlinearity nonlinearity) {
   return std::make_shared<Hardswish>();
 }
 
-/// Gates each channel by all of them (Hu et al. 2018, arXiv:1709.01507): "fc1" and "fc2" are 1x1
-/// convolutions of the channels' means.
+/// Gates each channel by the means of all channels (Hu et al. 2018, arXiv:1709.01507): "fc1" and
+/// "fc2" are 1x1 convolutions of the means.
 class SqueezeExcitation final : public Block, public ChannelGates {
  public:
   SqueezeExcitation(int64_t channels, int64_t squeezed, bool hard)
@@ -26,7 +26,8 @@ class SqueezeExcitation final : public Block, public ChannelGates {
             "fc2",
             Conv2dOptions{.in_channels = squeezed, .out_channels = channels, .kernel = {1, 1}})),
         activation_(hard ? add<ReLU>("activation", /*in_place=*/true) : add<Silu>("activation")),
-        gate_(hard ? add<Hardsigmoid>("scale_activation") : add<Sigmoid>("scale_activation")) {}
+        gate_(hard ? add<Hardsigmoid>("scale_activation")
+                   : add<OperationLayer>("scale_activation", "Sigmoid", op::sigmoid)) {}
 
   at::Tensor forward(const at::Tensor& input) override {
     const auto means = op::adaptive_avg_pool2d(input, {{1, 1}});
@@ -35,12 +36,6 @@ class SqueezeExcitation final : public Block, public ChannelGates {
   std::string describe() const override { return "SqueezeExcitation"; }
 
  private:
-  class Sigmoid final : public Layer {
-   public:
-    at::Tensor forward(const at::Tensor& input) override { return op::sigmoid(input); }
-    std::string describe() const override { return "Sigmoid"; }
-  };
-
   Slot &fc1_, &fc2_, &activation_, &gate_;
 };
 
@@ -65,9 +60,7 @@ std::shared_ptr<Layer> branch_of(const InvertedResidualOptions& o) {
 }
 
 std::string text_of(const InvertedResidualOptions& o) {
-  return "InvertedResidual(" + std::to_string(o.in_channels) + ", " + std::to_string(o.expanded) +
-         ", " + std::to_string(o.out_channels) +
-         (o.stride == 1 ? "" : ", stride " + std::to_string(o.stride)) + ")";
+  return block_text("InvertedResidual", {o.in_channels, o.expanded, o.out_channels}, o.stride);
 }
 
 class InvertedResidual final : public ResidualBlock {
@@ -86,14 +79,13 @@ class InvertedResidual final : public ResidualBlock {
   Slot& block_;
 };
 
-/// Where the sizes differ: the branch alone.
+/// The branch without a shortcut, for blocks whose sizes change.
 class InvertedBlock final : public Block {
  public:
   explicit InvertedBlock(const InvertedResidualOptions& options) : options_(options) {
     add("block", branch_of(options));
   }
 
-  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   bool adds_depth() const override { return true; }
   std::string describe() const override { return text_of(options_); }
 
@@ -105,13 +97,7 @@ class InvertedBlock final : public Block {
 
 std::shared_ptr<Layer> conv_norm(const ConvNormOptions& o) {
   std::vector<std::shared_ptr<Layer>> layers{
-      std::make_shared<Conv2d>(Conv2dOptions{.in_channels = o.in_channels,
-                                             .out_channels = o.out_channels,
-                                             .kernel = {o.kernel, o.kernel},
-                                             .stride = {o.stride, o.stride},
-                                             .padding = {o.kernel / 2, o.kernel / 2},
-                                             .groups = o.groups,
-                                             .bias = false}),
+      conv(o.in_channels, o.out_channels, o.kernel, o.stride, o.groups),
       std::make_shared<BatchNorm2d>(o.out_channels, o.eps, o.momentum)};
   const bool fused = o.nonlinearity == Nonlinearity::relu;
   if (!fused && o.nonlinearity != Nonlinearity::none)
@@ -129,8 +115,8 @@ std::shared_ptr<Layer> inverted_residual(const InvertedResidualOptions& options)
 
 void add_timm_block(LibraryNames& names, const std::string& ours, const std::string& theirs,
                     bool expands, bool gated) {
-  int64_t place = 0;
-  const auto next = [&] { return ours + ".block." + std::to_string(place++); };
+  int64_t index = 0;
+  const auto next = [&] { return ours + ".block." + std::to_string(index++); };
   const auto add = [&](const char* convolution, const char* norm) {
     const auto layers = next();
     names.paths[layers + ".0"] = theirs + "." + convolution;

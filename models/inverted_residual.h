@@ -10,7 +10,7 @@
 
 namespace composer {
 
-/// What follows a norm; relu is computed together with it.
+/// The activation after a norm; relu is computed together with the norm.
 enum class Nonlinearity { none, relu, silu, hardswish };
 
 struct ConvNormOptions {
@@ -19,7 +19,7 @@ struct ConvNormOptions {
   int64_t stride = 1;
   int64_t groups = 1;
   Nonlinearity nonlinearity = Nonlinearity::none;
-  double eps = 1e-5;  ///< of the norm, as momentum
+  double eps = 1e-5;  ///< eps and momentum of the norm
   double momentum = 0.1;
 };
 
@@ -31,23 +31,24 @@ struct InvertedResidualOptions {
   int64_t in_channels, expanded, out_channels;
   int64_t kernel = 3;
   int64_t stride = 1;
-  int64_t squeezed = 0;  ///< channels within squeeze-and-excitation; 0: there is none
+  int64_t squeezed = 0;  ///< channels within squeeze-and-excitation; 0: no squeeze-and-excitation
   Nonlinearity nonlinearity = Nonlinearity::relu;
   bool hard_gate = false;  ///< gates are hardsigmoids of relu, else sigmoids of silu
   double eps = 1e-5;
   double momentum = 0.1;
 };
 
-/// "block": 1x1 to `expanded` channels (absent where there are as many), depthwise, gates, 1x1 to
-/// out_channels. A ResidualBlock without activation behind it where stride and channels stay.
+/// "block": 1x1 convolution to `expanded` channels (left out where in_channels == expanded),
+/// depthwise convolution, gates, 1x1 convolution to out_channels. A ResidualBlock without an
+/// activation after the sum, where stride is 1 and the number of channels stays.
 std::shared_ptr<Layer> inverted_residual(const InvertedResidualOptions& options);
 
-/// Adds the paths of the layers of an inverted_residual at `ours` in timm's block at `theirs`.
-/// expands, gated: whether it has more channels inside than it is given, and gates.
+/// Maps the layers of an inverted_residual at path `ours` to timm's block at path `theirs`.
+/// expands: expanded > in_channels. gated: the block has squeeze-and-excitation.
 void add_timm_block(LibraryNames& names, const std::string& ours, const std::string& theirs,
                     bool expands, bool gated);
 
-/// The multiple of 8 next to `channels`, up where that would take more than a tenth away.
+/// `channels` rounded to a multiple of 8, but never down by more than a tenth.
 int64_t multiple_of_8(double channels);
 
 }  // namespace composer

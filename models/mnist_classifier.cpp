@@ -5,7 +5,8 @@
 
 namespace composer {
 
-MnistClassifier::MnistClassifier(const Params& params) : num_classes_(params.num_classes) {
+MnistClassifier::MnistClassifier(const Params& params)
+    : NamedNetwork("mnist_classifier", params.num_classes, /*stride=*/1) {
   add<Conv2d>("conv1", Conv2dOptions{.in_channels = 1, .out_channels = 16, .kernel = {3, 3}});
   add<ReLU>("relu1", /*in_place=*/true);
   add<Conv2d>("conv2", Conv2dOptions{.in_channels = 16, .out_channels = 32, .kernel = {3, 3}});

@@ -4,15 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "base/params/params.h"
-#include "models/initializers.h"
-#include "nn/network/model.h"
+#include "models/named_network.h"
 
 namespace composer {
 
 /// Two 3x3 convolutions (16 and 32 channels), pooling to 4 x 4, two linear layers. Input [N, 1, H,
 /// W], H and W at least 5.
-class MnistClassifier final : public Model {
+class MnistClassifier final : public NamedNetwork {
  public:
   struct Params {
     int64_t num_classes = 10;
@@ -25,13 +23,6 @@ class MnistClassifier final : public Model {
   };
 
   explicit MnistClassifier(const Params& params);
-
-  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
-  int64_t num_classes() const override { return num_classes_; }
-  std::string describe() const override { return "mnist_classifier"; }
-
- private:
-  int64_t num_classes_;
 };
 
 }  // namespace composer

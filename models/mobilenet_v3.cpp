@@ -1,11 +1,8 @@
 #include "models/mobilenet_v3.h"
 
-#include <ATen/core/grad_mode.h>
+#include <span>
+#include <string_view>
 
-#include <map>
-
-#include "base/error.h"
-#include "models/initializers.h"
 #include "models/inverted_residual.h"
 #include "models/network_declaration.h"
 
@@ -20,62 +17,36 @@ struct MobileBlock {
   int64_t stride;
 };
 
+constexpr MobileBlock large_blocks[]{
+    {3, 16, 16, false, false, 1}, {3, 64, 24, false, false, 2}, {3, 72, 24, false, false, 1},
+    {5, 72, 40, true, false, 2},  {5, 120, 40, true, false, 1}, {5, 120, 40, true, false, 1},
+    {3, 240, 80, false, true, 2}, {3, 200, 80, false, true, 1}, {3, 184, 80, false, true, 1},
+    {3, 184, 80, false, true, 1}, {3, 480, 112, true, true, 1}, {3, 672, 112, true, true, 1},
+    {5, 672, 160, true, true, 2}, {5, 960, 160, true, true, 1}, {5, 960, 160, true, true, 1},
+};
+
+constexpr MobileBlock small_blocks[]{
+    {3, 16, 16, true, false, 2}, {3, 72, 24, false, false, 2}, {3, 88, 24, false, false, 1},
+    {5, 96, 40, true, true, 2},  {5, 240, 40, true, true, 1},  {5, 240, 40, true, true, 1},
+    {5, 120, 48, true, true, 1}, {5, 144, 48, true, true, 1},  {5, 288, 96, true, true, 2},
+    {5, 576, 96, true, true, 1}, {5, 576, 96, true, true, 1},
+};
+
 struct MobileSize {
-  std::vector<MobileBlock> blocks;
+  std::span<const MobileBlock> blocks;
   int64_t head;  ///< features in front of the last layer
 };
 
-const std::map<std::string, MobileSize>& mobile_sizes() {
-  static const std::map<std::string, MobileSize> all{{"mobilenet_v3_large",
-                                                      {{{3, 16, 16, false, false, 1},
-                                                        {3, 64, 24, false, false, 2},
-                                                        {3, 72, 24, false, false, 1},
-                                                        {5, 72, 40, true, false, 2},
-                                                        {5, 120, 40, true, false, 1},
-                                                        {5, 120, 40, true, false, 1},
-                                                        {3, 240, 80, false, true, 2},
-                                                        {3, 200, 80, false, true, 1},
-                                                        {3, 184, 80, false, true, 1},
-                                                        {3, 184, 80, false, true, 1},
-                                                        {3, 480, 112, true, true, 1},
-                                                        {3, 672, 112, true, true, 1},
-                                                        {5, 672, 160, true, true, 2},
-                                                        {5, 960, 160, true, true, 1},
-                                                        {5, 960, 160, true, true, 1}},
-                                                       1280}},
-                                                     {"mobilenet_v3_small",
-                                                      {{{3, 16, 16, true, false, 2},
-                                                        {3, 72, 24, false, false, 2},
-                                                        {3, 88, 24, false, false, 1},
-                                                        {5, 96, 40, true, true, 2},
-                                                        {5, 240, 40, true, true, 1},
-                                                        {5, 240, 40, true, true, 1},
-                                                        {5, 120, 48, true, true, 1},
-                                                        {5, 144, 48, true, true, 1},
-                                                        {5, 288, 96, true, true, 2},
-                                                        {5, 576, 96, true, true, 1},
-                                                        {5, 576, 96, true, true, 1}},
-                                                       1024}}};
-  return all;
-}
-
-// torchvision's: convolutions ~ N(0, 2 / fan_out), linear layers ~ N(0, 0.01^2).
-void initialize_mobilenet(torch::nn::Module& module) {
-  if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
-    kaiming_normal_fan_out(*conv);
-  } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
-    linear->weight.normal_(0, 0.01);
-    linear->bias.zero_();
-  }
-}
+constexpr std::pair<std::string_view, MobileSize> mobile_sizes[]{
+    {"mobilenet_v3_large", {large_blocks, 1280}},
+    {"mobilenet_v3_small", {small_blocks, 1024}},
+};
 
 }  // namespace
 
-MobileNetV3::MobileNetV3(const Params& params) : params_(params) {
-  const auto found = mobile_sizes().find(params.model_name);
-  if (found == mobile_sizes().end())
-    throw UserError("model_name: no network '" + params.model_name + "'");
-  const auto& [blocks, head] = found->second;
+MobileNetV3::MobileNetV3(const Params& params)
+    : NamedNetwork(params.model_name, params.num_classes, /*stride=*/32) {
+  const auto& [blocks, head] = size_of(mobile_sizes, params.model_name);
 
   int64_t channels = 16;
   std::vector<std::shared_ptr<Layer>> features{conv_norm({.in_channels = 3,
@@ -112,27 +83,23 @@ MobileNetV3::MobileNetV3(const Params& params) : params_(params) {
                                     {"1", std::make_shared<Hardswish>()},
                                     {"3", std::make_shared<Linear>(head, params.num_classes)}});
 
-  {
-    const at::NoGradGuard no_grad;
-    apply(initialize_mobilenet);
-  }
-  apply_initializers(*this, params.initializers);
+  initialize(kaiming_normal_fan_out, narrow_normal, params.initializers);
 }
 
-/// timm's stages end where the number of channels changes.
+/// A stage of timm's ends where the number of channels changes.
 std::optional<LibraryNames> MobileNetV3::names_in(const std::string& library) const {
   LibraryNames names;
   if (library != "timm") return names;
-  const auto& [blocks, head] = mobile_sizes().at(params_.model_name);
+  const auto& [blocks, head] = size_of(mobile_sizes, describe());
   names.paths = {{"features.0.0", "conv_stem"},
                  {"features.0.1", "bn1"},
                  {"classifier.0", "conv_head"},
                  {"classifier.3", "classifier"}};
-  int64_t channels = 16, number = 1, stage = 0, place = 0;
+  int64_t channels = 16, number = 1, stage = 0, in_stage = 0;
   for (const auto& block : blocks) {
-    if (block.out_channels != channels) ++stage, place = 0;
+    if (block.out_channels != channels) ++stage, in_stage = 0;
     add_timm_block(names, "features." + std::to_string(number++),
-                   "blocks." + std::to_string(stage) + "." + std::to_string(place++),
+                   "blocks." + std::to_string(stage) + "." + std::to_string(in_stage++),
                    /*expands=*/block.expanded != channels, block.gated);
     channels = block.out_channels;
   }
@@ -140,16 +107,15 @@ std::optional<LibraryNames> MobileNetV3::names_in(const std::string& library) co
   const auto theirs = "blocks." + std::to_string(stage + 1) + ".0.";
   names.paths[last + "0"] = theirs + "conv", names.paths[last + "1"] = theirs + "bn1";
   names.shapes["classifier.0.weight"] = {head, 6 * channels, 1, 1};
-  names.difference =
-      (params_.model_name == "mobilenet_v3_large" ? "mobilenetv3_large_100"
-                                                  : "mobilenetv3_small_100") +
-      std::string(" has norms with eps 1e-5; made with bn_eps=1e-3 it computes the same");
+  names.difference = std::string(describe() == "mobilenet_v3_large" ? "mobilenetv3_large_100"
+                                                                    : "mobilenetv3_small_100") +
+                     " has norms with eps 1e-5; made with bn_eps=1e-3 it computes the same";
   return names;
 }
 
 NetworkDeclaration mobilenet_v3_network() {
   return declare_network<MobileNetV3>("mobilenet_v3", "MobileNetV3, large and small", {224, 224},
-                                      by_model_name({"mobilenet_v3_large", "mobilenet_v3_small"}));
+                                      by_model_name(mobile_sizes));
 }
 
 }  // namespace composer

@@ -5,15 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "base/params/params.h"
-#include "models/initializers.h"
-#include "nn/network/model.h"
+#include "models/named_network.h"
 
 namespace composer {
 
-/// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
-/// torchvision's. Its dropout is the algorithm of that name.
-class MobileNetV3 final : public Model {
+/// Input [N, 3, H, W], H and W at least 32; parameter names and default initialisation are
+/// torchvision's. Dropout is the algorithm of that name.
+class MobileNetV3 final : public NamedNetwork {
  public:
   struct Params {
     std::string model_name = "mobilenet_v3_large";
@@ -30,14 +28,7 @@ class MobileNetV3 final : public Model {
 
   explicit MobileNetV3(const Params& params);
 
-  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
-  int64_t num_classes() const override { return params_.num_classes; }
-  int64_t stride() const override { return 32; }
   std::optional<LibraryNames> names_in(const std::string& library) const override;
-  std::string describe() const override { return params_.model_name; }
-
- private:
-  Params params_;
 };
 
 }  // namespace composer

@@ -1,8 +1,10 @@
 #include "models/residual_blocks.h"
 
+#include <c10/util/StringUtil.h>
+
 #include <algorithm>
 
-#include "nn/network/norm_layers.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 
@@ -17,6 +19,12 @@ std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t k
                                                 .bias = false});
 }
 
+std::string block_text(const std::string& kind, const std::vector<int64_t>& channels,
+                       int64_t stride) {
+  return kind + "(" + c10::Join(", ", channels) +
+         (stride == 1 ? "" : ", stride " + std::to_string(stride)) + ")";
+}
+
 std::shared_ptr<Layer> make_norm(Norm norm, int64_t channels) {
   if (norm == Norm::batch) return std::make_shared<BatchNorm2d>(channels);
   return std::make_shared<GroupNorm>(std::min(norm_groups, channels / 2), channels);
@@ -24,7 +32,7 @@ std::shared_ptr<Layer> make_norm(Norm norm, int64_t channels) {
 
 namespace {
 
-/// timm's names: "0" the pool, if there is one, "1" the convolution, "2" the norm.
+/// The layers have timm's names: "0" the pool, if there is one, "1" the convolution, "2" the norm.
 std::shared_ptr<Layer> pooled_projection(const ResidualOptions& options, int64_t out_channels) {
   std::vector<Sequential::Named> layers;
   if (options.stride != 1)
@@ -63,8 +71,7 @@ at::Tensor ProjectedBlock::shortcut(const at::Tensor& input) {
 }
 
 std::string ProjectedBlock::describe() const {
-  return kind_ + "(" + std::to_string(options_.in_channels) + ", " + std::to_string(out_channels_) +
-         (options_.stride == 1 ? "" : ", stride " + std::to_string(options_.stride)) + ")";
+  return block_text(kind_, {options_.in_channels, out_channels_}, options_.stride);
 }
 
 BasicBlock::BasicBlock(const ResidualOptions& options)

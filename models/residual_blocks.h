@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nn/network/layers.h"
 
@@ -13,7 +14,12 @@ namespace composer {
 std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t kernel,
                             int64_t stride = 1, int64_t groups = 1);
 
-/// What normalises after each convolution.
+/// "Bottleneck(64, 256, stride 2)" of a block's kind and its numbers of channels; without a stride
+/// of 1.
+std::string block_text(const std::string& kind, const std::vector<int64_t>& channels,
+                       int64_t stride);
+
+/// The normalisation after each convolution.
 enum class Norm {
   batch,  ///< BatchNorm2d
   group,  ///< GroupNorm of 32 groups, or fewer, of two channels each
@@ -24,13 +30,15 @@ std::shared_ptr<Layer> make_norm(Norm norm, int64_t channels);
 struct ResidualOptions {
   int64_t in_channels;
   int64_t width;       ///< channels of the inner convolutions
-  int64_t stride = 1;  ///< of the first 3x3 convolution
+  int64_t stride = 1;  ///< stride of the first 3x3 convolution
   Norm norm = Norm::batch;
-  bool pooled_shortcut = false;  ///< a projection pools, its convolution has stride 1 (ResNet-D)
+  /// A projection pools by the stride and convolves with stride 1 (ResNet-D).
+  bool pooled_shortcut = false;
 };
 
-/// Common part: the shortcut is the identity, or "downsample" (a 1x1 convolution and a norm, with
-/// pooled_shortcut behind a 2x2 pool) where the number of channels or the size changes.
+/// The part that residual blocks share: the shortcut is the identity, or "downsample" where the
+/// number of channels or the size changes. "downsample" is a 1x1 convolution and a norm, with
+/// pooled_shortcut after a 2x2 pool.
 class ProjectedBlock : public ResidualBlock {
  public:
   at::Tensor shortcut(const at::Tensor& input) override;
@@ -40,7 +48,7 @@ class ProjectedBlock : public ResidualBlock {
  protected:
   ProjectedBlock(std::string kind, const ResidualOptions& options, int64_t out_channels);
 
-  /// To be called once, by the constructor of the derived class after it added its own layers.
+  /// Called once, by the derived class's constructor after it has added its own layers.
   void add_downsample();
 
  private:
@@ -51,7 +59,7 @@ class ProjectedBlock : public ResidualBlock {
   Slot* downsample_ = nullptr;
 };
 
-/// 3x3, 3x3. Output channels: width.
+/// Two 3x3 convolutions. Output channels: width.
 class BasicBlock final : public ProjectedBlock {
  public:
   static constexpr int64_t expansion = 1;
@@ -64,12 +72,13 @@ class BasicBlock final : public ProjectedBlock {
   Slot &conv1_, &bn1_, &conv2_, &bn2_;
 };
 
-/// 1x1, 3x3, 1x1. Output channels: 4 * width. The stride sits in the 3x3 (ResNet v1.5).
+/// 1x1, 3x3 and 1x1 convolutions. Output channels: 4 * width. The 3x3 convolution has the stride
+/// (ResNet v1.5).
 class Bottleneck final : public ProjectedBlock {
  public:
   static constexpr int64_t expansion = 4;
-  /// The 3x3 has groups * (width * width_per_group / 64) channels (ResNeXt, Xie et al. 2017,
-  /// arXiv:1611.05431).
+  /// The 3x3 convolution has groups * (width * width_per_group / 64) channels (ResNeXt, Xie et al.
+  /// 2017, arXiv:1611.05431).
   explicit Bottleneck(const ResidualOptions& options, int64_t groups = 1,
                       int64_t width_per_group = 64);
 

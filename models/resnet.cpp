@@ -1,9 +1,8 @@
 #include "models/resnet.h"
 
-#include <ATen/core/grad_mode.h>
+#include <array>
+#include <string_view>
 
-#include "base/error.h"
-#include "models/initializers.h"
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"
 #include "nn/network/loss.h"
@@ -16,19 +15,11 @@ struct Depth {
   std::array<int64_t, 4> blocks;
 };
 
-const std::map<std::string, Depth>& depths() {
-  static const std::map<std::string, Depth> all{
-      {"resnet18", {false, {2, 2, 2, 2}}},  {"resnet34", {false, {3, 4, 6, 3}}},
-      {"resnet50", {true, {3, 4, 6, 3}}},   {"resnet101", {true, {3, 4, 23, 3}}},
-      {"resnet152", {true, {3, 8, 36, 3}}},
-  };
-  return all;
-}
-
-// torchvision's: convolutions ~ N(0, 2 / fan_out).
-void initialize(torch::nn::Module& module) {
-  if (auto* conv2d = dynamic_cast<Conv2d*>(&module)) kaiming_normal_fan_out(*conv2d);
-}
+constexpr std::pair<std::string_view, Depth> depths[]{
+    {"resnet18", {false, {2, 2, 2, 2}}},  {"resnet34", {false, {3, 4, 6, 3}}},
+    {"resnet50", {true, {3, 4, 6, 3}}},   {"resnet101", {true, {3, 4, 23, 3}}},
+    {"resnet152", {true, {3, 8, 36, 3}}},
+};
 
 std::shared_ptr<Layer> make_block(const ResidualOptions& options, bool bottleneck,
                                   const ResNet::Params& params) {
@@ -36,7 +27,7 @@ std::shared_ptr<Layer> make_block(const ResidualOptions& options, bool bottlenec
   return std::make_shared<Bottleneck>(options, params.groups, params.width_per_group);
 }
 
-/// timm's names; the activations "2" and "5" are computed with the norms.
+/// The layers have timm's names; the activations "2" and "5" are computed with the norms.
 std::shared_ptr<Layer> deep_stem(Norm norm) {
   auto stem =
       std::make_shared<Sequential>(std::vector<Sequential::Named>{{"0", conv(3, 32, 3, 2)},
@@ -53,9 +44,8 @@ std::shared_ptr<Layer> deep_stem(Norm norm) {
 
 std::string ResNet::Params::check() const {
   if (pretrained) return "pretrained: weights are not downloaded; give load_path their file";
-  if (const auto depth = depths().find(model_name); depth != depths().end() &&
-                                                    !depth->second.bottleneck &&
-                                                    (groups != 1 || width_per_group != 64))
+  const bool basic = model_name == "resnet18" || model_name == "resnet34";
+  if (basic && (groups != 1 || width_per_group != 64))
     return "groups, width_per_group: " + model_name + " has only 1 and 64; take resnet50 or deeper";
   if (norm == "group_norm" && groups * width_per_group % norm_groups != 0)
     return "norm: group_norm needs groups * width_per_group to be a multiple of " +
@@ -63,12 +53,12 @@ std::string ResNet::Params::check() const {
   return "";
 }
 
-ResNet::ResNet(const Params& params) : params_(params) {
+ResNet::ResNet(const Params& params)
+    : NamedNetwork(params.model_name + (params.variant == "d" ? "d" : ""), params.num_classes,
+                   /*stride=*/32),
+      params_(params) {
   if (const auto problem = params.check(); !problem.empty()) throw UserError(problem);
-  const auto depth = depths().find(params.model_name);
-  if (depth == depths().end())
-    throw UserError("model_name: no network '" + params.model_name + "'");
-  const auto& [bottleneck, blocks] = depth->second;
+  const auto& [bottleneck, blocks] = size_of(depths, params.model_name);
 
   const auto norm = params.norm == "group_norm" ? Norm::group : Norm::batch;
   const bool variant_d = params.variant == "d";
@@ -89,11 +79,8 @@ ResNet::ResNet(const Params& params) : params_(params) {
   add<AdaptiveAvgPool2d>("avgpool");
   add<Linear>("fc", channels, params.num_classes);
 
-  {
-    const at::NoGradGuard no_grad;
-    apply(initialize);
-  }
-  apply_initializers(*this, params.initializers);
+  initialize(
+      kaiming_normal_fan_out, [](Linear&) {}, params.initializers);
 }
 
 at::Tensor ResNet::loss(const at::Tensor& logits, const Target& target, Over over) {
@@ -108,21 +95,18 @@ std::optional<LibraryNames> ResNet::names_in(const std::string& library) const {
 }
 
 NetworkDeclaration resnet_network() {
-  const std::vector<std::string> names{"resnet18", "resnet34", "resnet50", "resnet101",
-                                       "resnet152"};
-  auto known = by_model_name(names);
-  const auto grouped = [&](const char* name, const char* depth, const char* groups,
-                           const char* width) {
+  auto known = by_model_name(depths);
+  constexpr std::array<const char*, 4> grouped[]{{"resnext50_32x4d", "resnet50", "32", "4"},
+                                                 {"resnext101_32x8d", "resnet101", "32", "8"},
+                                                 {"resnext101_64x4d", "resnet101", "64", "4"},
+                                                 {"wide_resnet50_2", "resnet50", "1", "128"},
+                                                 {"wide_resnet101_2", "resnet101", "1", "128"}};
+  for (const auto& [name, depth, groups, width] : grouped)
     known.push_back(
         {name, {{"model_name", depth}, {"groups", groups}, {"width_per_group", width}}});
-  };
-  grouped("resnext50_32x4d", "resnet50", "32", "4");
-  grouped("resnext101_32x8d", "resnet101", "32", "8");
-  grouped("resnext101_64x4d", "resnet101", "64", "4");
-  grouped("wide_resnet50_2", "resnet50", "1", "128");
-  grouped("wide_resnet101_2", "resnet101", "1", "128");
-  for (const auto& name : names)
-    known.push_back({name + "d", {{"model_name", name}, {"variant", "d"}}});
+  for (const auto& [name, depth] : depths)
+    known.push_back(
+        {std::string(name) + "d", {{"model_name", std::string(name)}, {"variant", "d"}}});
   return declare_network<ResNet>("resnet", "residual networks for ImageNet, depth 18 to 152",
                                  {224, 224}, std::move(known));
 }

@@ -1,21 +1,20 @@
-// The ImageNet residual networks as torchvision has them (v1.5: stride in the 3x3 convolutions),
-// and as timm has their variant d.
+// The ImageNet residual networks of torchvision (v1.5: stride in the 3x3 convolutions), and timm's
+// variant d.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/params/params.h"
-#include "models/initializers.h"
-#include "nn/network/model.h"
+#include "models/named_network.h"
 
 namespace composer {
 
-/// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
-/// torchvision's, names of variant d timm's. Variant d (He et al. 2019, arXiv:1812.01187): a stem
-/// of three 3x3 convolutions (32, 32, 64 channels), and shortcuts that pool before they project.
-class ResNet final : public Model {
+/// Input [N, 3, H, W], H and W at least 32; default initialisation is torchvision's; parameter
+/// names are torchvision's, those of variant d timm's. Variant d (He et al. 2019,
+/// arXiv:1812.01187): a stem of three 3x3 convolutions (32, 32, 64 channels), and shortcuts that
+/// pool before they project.
+class ResNet final : public NamedNetwork {
  public:
   struct Params {
     std::string model_name = "resnet50";
@@ -51,16 +50,10 @@ class ResNet final : public Model {
 
   explicit ResNet(const Params& params);
 
-  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) override;
   std::string_view loss_name() const override { return params_.loss_name; }
-  int64_t num_classes() const override { return params_.num_classes; }
-  int64_t stride() const override { return 32; }
   std::optional<LibraryNames> names_in(const std::string& library) const override;
   bool by_rows() const override { return true; }
-  std::string describe() const override {
-    return params_.model_name + (params_.variant == "d" ? "d" : "");
-  }
 
  private:
   Params params_;

@@ -1,28 +1,29 @@
 #include "models/resnet_cifar.h"
 
-#include "base/error.h"
+#include <string_view>
+
 #include "models/network_declaration.h"
-#include "models/residual_blocks.h"
 
 namespace composer {
+namespace {
+
+/// Blocks of each stage; 0 for resnet_9, which has no stages.
+constexpr std::pair<std::string_view, int64_t> cifar_blocks[]{{"resnet_9", 0},  {"resnet_20", 3},
+                                                              {"resnet_56", 9}, {"resnet9", 0},
+                                                              {"resnet20", 3},  {"resnet56", 9}};
+
+}  // namespace
 
 ResNetCifar::ResNetCifar(const Params& params)
-    : params_(params), norm_(params.norm == "group_norm" ? Norm::group : Norm::batch) {
-  auto name = params.model_name;
-  std::erase(name, '_');
-  if (name == "resnet9")
+    : NamedNetwork(params.model_name, params.num_classes, params.model_name.ends_with('9') ? 8 : 4),
+      norm_(params.norm == "group_norm" ? Norm::group : Norm::batch) {
+  const int64_t blocks = size_of(cifar_blocks, params.model_name);
+  if (blocks == 0)
     add_resnet_9();
-  else if (name == "resnet20")
-    add_stages(3);
-  else if (name == "resnet56")
-    add_stages(9);
   else
-    throw UserError("model_name: no network '" + params.model_name +
-                    "'; there are resnet_9, resnet_20 and resnet_56");
+    add_stages(blocks);
   apply_initializers(*this, params.initializers);
 }
-
-int64_t ResNetCifar::stride() const { return params_.model_name.ends_with('9') ? 8 : 4; }
 
 void ResNetCifar::add_stages(int64_t blocks) {
   add("conv1", conv(3, 16, 3));
@@ -39,7 +40,7 @@ void ResNetCifar::add_stages(int64_t blocks) {
     add<Sequential>("layer" + std::to_string(stage + 1), std::move(layers));
   }
   add<AdaptiveAvgPool2d>("avgpool");
-  add<Linear>("fc", channels, params_.num_classes);
+  add<Linear>("fc", channels, num_classes());
 }
 
 void ResNetCifar::add_resnet_9() {
@@ -50,7 +51,7 @@ void ResNetCifar::add_resnet_9() {
   add_conv_block("4", 256, 256, /*pooled=*/true);
   add<BasicBlock>("residual4", ResidualOptions{256, 256, 1, norm_});
   add<AdaptiveAvgPool2d>("avgpool");
-  add<Linear>("fc", 256, params_.num_classes);
+  add<Linear>("fc", 256, num_classes());
 }
 
 void ResNetCifar::add_conv_block(const std::string& index, int64_t in_channels,
@@ -64,9 +65,9 @@ void ResNetCifar::add_conv_block(const std::string& index, int64_t in_channels,
 }
 
 NetworkDeclaration resnet_cifar_network() {
-  return declare_network<ResNetCifar>(
-      "resnet_cifar", "residual networks for small images, depth 9, 20 or 56", {32, 32},
-      by_model_name({"resnet_9", "resnet_20", "resnet_56", "resnet9", "resnet20", "resnet56"}));
+  return declare_network<ResNetCifar>("resnet_cifar",
+                                      "residual networks for small images, depth 9, 20 or 56",
+                                      {32, 32}, by_model_name(cifar_blocks));
 }
 
 }  // namespace composer

@@ -4,10 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/params/params.h"
-#include "models/initializers.h"
+#include "models/named_network.h"
 #include "models/residual_blocks.h"
-#include "nn/network/model.h"
 
 namespace composer {
 
@@ -15,7 +13,7 @@ namespace composer {
 /// 2016, section 4.2; with projection shortcuts). resnet_9: a wide shallow network that learns
 /// fast, its own BatchNorm2d with momentum 0.9. Input [N, 3, H, W], made for 32 x 32. Parameter
 /// names: conv1, bn1, layer1.0.conv1, ..., fc.
-class ResNetCifar final : public Model {
+class ResNetCifar final : public NamedNetwork {
  public:
   struct Params {
     std::string model_name = "resnet_56";
@@ -37,11 +35,7 @@ class ResNetCifar final : public Model {
 
   explicit ResNetCifar(const Params& params);
 
-  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
-  int64_t num_classes() const override { return params_.num_classes; }
-  int64_t stride() const override;
   bool by_rows() const override { return true; }
-  std::string describe() const override { return params_.model_name; }
 
  private:
   void add_stages(int64_t blocks);
@@ -49,7 +43,6 @@ class ResNetCifar final : public Model {
   void add_conv_block(const std::string& index, int64_t in_channels, int64_t out_channels,
                       bool pooled);
 
-  Params params_;
   Norm norm_;
 };
 

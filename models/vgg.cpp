@@ -1,12 +1,8 @@
 #include "models/vgg.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <array>
-#include <map>
+#include <string_view>
 
-#include "base/error.h"
-#include "models/initializers.h"
 #include "models/network_declaration.h"
 #include "nn/network/layers.h"
 
@@ -18,15 +14,12 @@ constexpr int64_t vgg_pooled = 7, vgg_hidden = 4096;
 /// Convolutions of each stage.
 using VggDepth = std::array<int64_t, 5>;
 
-const std::map<std::string, VggDepth>& vgg_depths() {
-  static const std::map<std::string, VggDepth> all{{"vgg11_bn", {1, 1, 2, 2, 2}},
-                                                   {"vgg13_bn", {2, 2, 2, 2, 2}},
-                                                   {"vgg16_bn", {2, 2, 3, 3, 3}},
-                                                   {"vgg19_bn", {2, 2, 4, 4, 4}}};
-  return all;
-}
+constexpr std::pair<std::string_view, VggDepth> vgg_depths[]{{"vgg11_bn", {1, 1, 2, 2, 2}},
+                                                             {"vgg13_bn", {2, 2, 2, 2, 2}},
+                                                             {"vgg16_bn", {2, 2, 3, 3, 3}},
+                                                             {"vgg19_bn", {2, 2, 4, 4, 4}}};
 
-/// torchvision's numbers, in which each ReLU has one.
+/// The layers have torchvision's numbers, which count ReLUs as layers.
 std::shared_ptr<Layer> vgg_features(const VggDepth& depth) {
   constexpr std::array<int64_t, 5> widths{64, 128, 256, 512, 512};
   std::vector<Sequential::Named> layers;
@@ -51,23 +44,11 @@ std::shared_ptr<Layer> vgg_features(const VggDepth& depth) {
   return features;
 }
 
-// torchvision's: convolutions ~ N(0, 2 / fan_out), linear layers ~ N(0, 0.01^2).
-void initialize_vgg(torch::nn::Module& module) {
-  if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
-    kaiming_normal_fan_out(*conv);
-  } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
-    linear->weight.normal_(0, 0.01);
-    linear->bias.zero_();
-  }
-}
-
 }  // namespace
 
-Vgg::Vgg(const Params& params) : params_(params) {
-  const auto depth = vgg_depths().find(params.model_name);
-  if (depth == vgg_depths().end())
-    throw UserError("model_name: no network '" + params.model_name + "'");
-  add("features", vgg_features(depth->second));
+Vgg::Vgg(const Params& params)
+    : NamedNetwork(params.model_name, params.num_classes, /*stride=*/32) {
+  add("features", vgg_features(size_of(vgg_depths, params.model_name)));
   add<AdaptiveAvgPool2d>("avgpool", vgg_pooled);
   auto head = std::make_shared<Sequential>(std::vector<Sequential::Named>{
       {"0", std::make_shared<Linear>(512 * vgg_pooled * vgg_pooled, vgg_hidden)},
@@ -77,15 +58,10 @@ Vgg::Vgg(const Params& params) : params_(params) {
   head->slots()[1].then(Activation::relu);
   add("classifier", std::static_pointer_cast<Layer>(std::move(head)));
 
-  {
-    const at::NoGradGuard no_grad;
-    apply(initialize_vgg);
-  }
-  apply_initializers(*this, params.initializers);
+  initialize(kaiming_normal_fan_out, narrow_normal, params.initializers);
 }
 
-/// timm's hidden layers are convolutions, which larger images than these pass before they are
-/// pooled.
+/// timm's hidden layers are convolutions: larger images pass them before they are pooled.
 std::optional<LibraryNames> Vgg::names_in(const std::string& library) const {
   if (library != "timm") return LibraryNames{};
   return LibraryNames{.paths = {{"classifier.0", "pre_logits.fc1"},
@@ -98,7 +74,7 @@ std::optional<LibraryNames> Vgg::names_in(const std::string& library) const {
 
 NetworkDeclaration vgg_network() {
   return declare_network<Vgg>("vgg", "VGG with batch norm, depth 11 to 19", {224, 224},
-                              by_model_name({"vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn"}));
+                              by_model_name(vgg_depths));
 }
 
 }  // namespace composer

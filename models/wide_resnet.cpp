@@ -1,19 +1,10 @@
 #include "models/wide_resnet.h"
 
-#include <ATen/core/grad_mode.h>
-
-#include "base/error.h"
-#include "models/initializers.h"
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"
 
 namespace composer {
 namespace {
-
-std::string block_text(int64_t in_channels, int64_t out_channels, int64_t stride) {
-  return "PreActivationBlock(" + std::to_string(in_channels) + ", " + std::to_string(out_channels) +
-         (stride == 1 ? "" : ", stride " + std::to_string(stride)) + ")";
-}
 
 /// x + conv2(relu(bn2(conv1(relu(bn1(x)))))).
 class PreActivationBlock final : public ResidualBlock {
@@ -33,19 +24,21 @@ class PreActivationBlock final : public ResidualBlock {
   at::Tensor shortcut(const at::Tensor& input) override { return input; }
   Activation activation() const override { return Activation::none; }
   bool by_rows() const override { return true; }
-  std::string describe() const override { return block_text(channels_, channels_, 1); }
+  std::string describe() const override {
+    return block_text("PreActivationBlock", {channels_, channels_}, 1);
+  }
 
  private:
   int64_t channels_;
   Slot &bn1_, &conv1_, &bn2_, &conv2_;
 };
 
-/// The same with y = relu(bn1(x)) in place of x, convolved, on the way past: no residual block that
-/// methods may leave out.
+/// Like PreActivationBlock, but the shortcut is a convolution of relu(bn1(x)): not a residual
+/// block, so methods may not leave it out.
 class ProjectingPreActivationBlock final : public Block {
  public:
   ProjectingPreActivationBlock(int64_t in_channels, int64_t out_channels, int64_t stride)
-      : text_(block_text(in_channels, out_channels, stride)),
+      : text_(block_text("PreActivationBlock", {in_channels, out_channels}, stride)),
         bn1_(add("bn1", make_norm(Norm::batch, in_channels))),
         conv1_(add("conv1", conv(in_channels, out_channels, 3, stride))),
         bn2_(add("bn2", make_norm(Norm::batch, out_channels))),
@@ -65,18 +58,12 @@ class ProjectingPreActivationBlock final : public Block {
   Slot &bn1_, &conv1_, &bn2_, &conv2_, &shortcut_;
 };
 
-// The source's: convolutions ~ N(0, 2 / fan_out), the head's bias 0.
-void initialize_wide_resnet(torch::nn::Module& module) {
-  if (auto* conv2d = dynamic_cast<Conv2d*>(&module)) {
-    kaiming_normal_fan_out(*conv2d);
-  } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
-    linear->bias.zero_();
-  }
-}
-
 }  // namespace
 
-WideResNet::WideResNet(const Params& params) : params_(params) {
+WideResNet::WideResNet(const Params& params)
+    : NamedNetwork(
+          "wide_resnet_" + std::to_string(params.depth) + "_" + std::to_string(params.width),
+          params.num_classes, /*stride=*/4) {
   if (const auto problem = params.check(); !problem.empty()) throw UserError(problem);
   int64_t channels = 16;
   add("conv1", conv(3, channels, 3));
@@ -99,11 +86,8 @@ WideResNet::WideResNet(const Params& params) : params_(params) {
   add<AdaptiveAvgPool2d>("avgpool");
   add<Linear>("fc", channels, params.num_classes);
 
-  {
-    const at::NoGradGuard no_grad;
-    apply(initialize_wide_resnet);
-  }
-  apply_initializers(*this, params.initializers);
+  initialize(
+      kaiming_normal_fan_out, [](Linear& linear) { linear.bias.zero_(); }, params.initializers);
 }
 
 NetworkDeclaration wide_resnet_network() {

@@ -1,13 +1,11 @@
-// Wide residual networks for small images (Zagoruyko and Komodakis 2016, arXiv:1605.07146). Those
-// for ImageNet are ResNets of another width_per_group.
+// Wide residual networks for small images (Zagoruyko and Komodakis 2016, arXiv:1605.07146). Wide
+// ResNets for ImageNet are ResNets with another width_per_group.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "base/params/params.h"
-#include "models/initializers.h"
-#include "nn/network/model.h"
+#include "models/named_network.h"
 
 namespace composer {
 
@@ -15,7 +13,7 @@ namespace composer {
 /// with 16, 32 and 64 times `width` channels. Input [N, 3, H, W], made for 32 x 32. Parameter names
 /// are those of the usual PyTorch version: conv1, block1.layer.0.bn1, block1.layer.0.conv1, ...,
 /// block1.layer.0.convShortcut, bn1, fc.
-class WideResNet final : public Model {
+class WideResNet final : public NamedNetwork {
  public:
   struct Params {
     int64_t depth = 28;
@@ -36,16 +34,7 @@ class WideResNet final : public Model {
 
   explicit WideResNet(const Params& params);
 
-  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
-  int64_t num_classes() const override { return params_.num_classes; }
-  int64_t stride() const override { return 4; }
   bool by_rows() const override { return true; }
-  std::string describe() const override {
-    return "wide_resnet_" + std::to_string(params_.depth) + "_" + std::to_string(params_.width);
-  }
-
- private:
-  Params params_;
 };
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// What a part of a run keeps in checkpoints.
+// The state that a part of a run saves in checkpoints.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,8 +17,8 @@ struct StateDict {
   using Value = std::variant<bool, int64_t, double, std::string>;
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, Value> values;
-  /// The rank that alone has a tensor, which has a shape but no memory on the others (device meta);
-  /// every rank has those that are not named.
+  /// The owner of each tensor that only one rank has; on the other ranks the tensor has a shape but
+  /// no memory (device meta). Every rank has the tensors that are not named here.
   std::map<std::string, int64_t> holders{};
 
   bool empty() const { return tensors.empty() && values.empty(); }

@@ -1,11 +1,11 @@
-// A part of a run that checkpoints keep.
+// A part of a run with state in checkpoints, for headers without LibTorch.
 #pragma once
 
 namespace composer {
 
 struct StateDict;
 
-/// Has something that must survive a resumption, or nothing. Names are its own.
+/// It has state that must survive a resumption, or none. It names its entries itself.
 class Stateful {
  public:
   virtual ~Stateful() = default;

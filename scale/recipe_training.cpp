@@ -11,7 +11,7 @@
 #include "composer/run/assemble.h"
 #include "composer/run/epoch_length.h"
 #include "composer/run/image_fit.h"
-#include "nn/network/layer_error.h"
+#include "nn/network/layer.h"
 #include "nn/network/spatial_parallel.h"
 
 namespace composer {

@@ -21,7 +21,7 @@
 #include "composer/checkpoint/safetensors.h"
 #include "composer/checkpoint/weights.h"
 #include "nn/device/one_thread.h"
-#include "nn/profiling/thread_range.h"
+#include "nn/profiling/thread_ranges.h"
 
 namespace composer {
 namespace {

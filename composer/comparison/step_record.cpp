@@ -6,7 +6,7 @@
 #include <map>
 
 #include "composer/loop/state.h"
-#include "nn/network/generators.h"
+#include "nn/device/snapshot.h"
 #include "nn/optimization/optimizer.h"
 
 namespace composer {

@@ -20,7 +20,7 @@
 #include "composer/run/image_fit.h"
 #include "composer/run/rank_threads.h"
 #include "nn/device/device.h"
-#include "nn/distributed/rendezvous.h"
+#include "nn/distributed/ranks.h"
 
 namespace composer {
 namespace {

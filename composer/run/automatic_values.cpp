@@ -23,7 +23,6 @@
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/recipe.h"
 #include "composer/run/build.h"
-#include "composer/run/data_facts.h"
 #include "composer/run/starting_point.h"
 #include "nn/optimization/parameter_groups.h"
 

@@ -7,11 +7,9 @@
 #include "composer/logging/console.h"
 #include "composer/logging/csv.h"
 #include "composer/logging/tensorboard.h"
-#include "nn/optimization/adaptive.h"
 #include "nn/optimization/muon.h"
 #include "nn/optimization/optimizers.h"
 #include "nn/optimization/schedulers.h"
-#include "nn/optimization/trust_ratio.h"
 
 namespace composer {
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "nn/device/cuda_library.h"
 #include "nn/device/device.h"
-#include "nn/network/generators.h"
+#include "nn/device/snapshot.h"
 
 namespace composer {
 namespace {

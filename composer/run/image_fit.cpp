@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "composer/run/epoch_length.h"
-#include "nn/network/layer_error.h"
+#include "nn/network/layer.h"
+#include "nn/optimization/scheduler.h"
 
 namespace composer {
 namespace {

@@ -24,9 +24,9 @@
 #include "composer/run/run_description.h"
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
+#include "nn/network/batch.h"
 #include "nn/network/metrics.h"
 #include "nn/network/sharded_parameters.h"
-#include "nn/network/share.h"
 #include "nn/network/spatial_parallel.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 
 #include "data/batches/tensor_pool.h"
 #include "nn/network/batch.h"
-#include "nn/profiling/thread_range.h"
+#include "nn/profiling/thread_ranges.h"
 
 namespace composer {
 namespace {

@@ -21,7 +21,7 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 constexpr int readable = PROT_READ | PROT_WRITE, own_memory = MAP_PRIVATE | MAP_ANONYMOUS;
 
-/// Addresses for `size` bytes from a border of huge pages on, or null.
+/// Addresses for `size` bytes, aligned to a huge page; null where there are none.
 char* reserve(size_t size, int protection) {
   const size_t room = size + huge_page;
   void* mapping = mmap(nullptr, room, protection, own_memory, -1, 0);
@@ -34,14 +34,14 @@ char* reserve(size_t size, int protection) {
   return block;
 }
 
-/// Whether there is memory behind these addresses now.
+/// Maps memory to these addresses; false where the system has none.
 bool back(char* begin, size_t size) {
   if (mmap(begin, size, readable, own_memory | MAP_FIXED, -1, 0) == MAP_FAILED) return false;
   madvise(begin, size, MADV_HUGEPAGE);
   return true;
 }
 
-/// To whoever follows this thread's memory; less than 0 bytes: they are free again.
+/// Reports to LibTorch's memory profiler of this thread; negative bytes: freed.
 void report(void* block, int64_t bytes) {
   c10::reportMemoryUsageToProfiler(block, bytes, 0, 0, c10::Device(c10::DeviceType::CPU));
 }
@@ -138,7 +138,7 @@ void* CpuAllocator::take_pages(size_t size) {
   return block;
 }
 
-/// What is kept makes room where the system has none left.
+/// Unmaps the kept blocks where the system has no addresses left.
 char* CpuAllocator::reserve_or_make_room(size_t size, int protection) {
   if (char* const block = reserve(size, protection)) return block;
   unmap_oldest(small_, small_.kept_bytes);
@@ -148,8 +148,9 @@ char* CpuAllocator::reserve_or_make_room(size_t size, int protection) {
   return block;
 }
 
-/// Returns up to where there are pages now: all that are kept, or as many as the system will move.
-/// One call moves one page, as those of a block may have come from several mappings.
+/// Returns the end of the addresses that have pages now: all kept pages were moved there, or as
+/// many as the system moves. Each call moves one page, since a block's pages may come from several
+/// mappings.
 char* CpuAllocator::move_kept_pages(char* to, const char* end) {
   while (to < end && !pages_.kept.empty()) {
     const auto largest = std::prev(pages_.kept.end());

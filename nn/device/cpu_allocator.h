@@ -1,6 +1,6 @@
-// Memory of CPU tensors: large blocks are kept when they are freed and backed by huge pages. A
-// training step asks for the same blocks again and again; fresh pages from the system for each
-// would cost up to half of a small network's step.
+// The allocator of CPU tensors: freed large blocks are kept for later requests and backed by huge
+// pages. A training step asks for the same blocks again and again; fresh pages from the system for
+// each would cost up to half of a small network's step.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -13,12 +13,12 @@
 
 namespace composer {
 
-/// Blocks of half a MiB and more come from mappings of its own, those from 2 MiB on in whole huge
-/// pages. Freed pages serve later requests, whatever their sizes: a larger block is divided, and
-/// smaller ones' pages are moved together, without copying. So of these no more is mapped than the
-/// most that was in use at one time. A freed block below 2 MiB serves a later request that it fits
-/// to a quarter; the longest unused make room once what is mapped of them exceeds by a quarter the
-/// most that was in use.
+/// Blocks of 512 KiB and more come from mappings of their own; blocks from 2 MiB on come in whole
+/// huge pages. Freed huge pages serve later requests of any size: a larger block is split, and the
+/// pages of smaller blocks are moved together without copying. So the mapped huge pages never
+/// exceed the most that were in use at one time. A freed block below 2 MiB serves a later request
+/// of at least 4/5 of its size; when the mapped small blocks exceed the most that were in use by a
+/// quarter, the blocks that are longest unused are unmapped.
 class CpuAllocator final : public c10::Allocator {
  public:
   static constexpr size_t least = 512 << 10;
@@ -27,7 +27,7 @@ class CpuAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override;
   void copy_data(void* to, const void* from, size_t bytes) const override;
 
-  size_t mapped_bytes() const;  ///< in use and kept
+  size_t mapped_bytes() const;  ///< bytes in use and kept
   size_t kept_bytes() const;
 
   /// The allocator that install_cpu_allocator() installs.
@@ -36,9 +36,9 @@ class CpuAllocator final : public c10::Allocator {
  private:
   struct Kept {
     void* block;
-    uint64_t freed;  ///< when, counted in frees
+    uint64_t freed;  ///< the number of frees before this one
   };
-  /// Of blocks below a huge page, or of huge pages.
+  /// The blocks below the size of a huge page, or the blocks of huge pages.
   struct Pool {
     std::multimap<size_t, Kept> kept;
     size_t mapped = 0, kept_bytes = 0;
@@ -46,7 +46,7 @@ class CpuAllocator final : public c10::Allocator {
 
   static void release(void* block);
   int64_t size_of(void* block) const;
-  bool keep(void* block);  ///< false for a block that is not one of the large ones
+  bool keep(void* block);  ///< false for a block that in_use_ does not have
   void* take(size_t size);
   void* take_small(size_t size);
   void* take_pages(size_t size);
@@ -63,7 +63,7 @@ class CpuAllocator final : public c10::Allocator {
   uint64_t frees_ = 0;
 };
 
-/// Makes CpuAllocator::instance() the allocator of all CPU tensors made from now on. Repeating it
+/// Makes CpuAllocator::instance() the allocator of all CPU tensors from now on. A repeated call
 /// does nothing.
 void install_cpu_allocator();
 

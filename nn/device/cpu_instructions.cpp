@@ -12,7 +12,7 @@
 namespace composer {
 namespace {
 
-/// By what oneDNN may be held to: how the names of instructions begin that it does not use then.
+/// For each limit: the beginnings of the names of instructions that oneDNN does not use under it.
 const std::map<std::string_view, std::vector<std::string_view>> beyond{
     {"sse41", {"avx", "fma", "amx"}},
     {"avx", {"avx2", "avx512", "avx_", "fma", "amx"}},

@@ -1,4 +1,4 @@
-// What instructions this processor has.
+// The instructions that this processor has.
 #pragma once
 
 #include <string>
@@ -6,13 +6,12 @@
 namespace composer {
 
 /// Whether the processor has the instructions that LibTorch knows by that name ("avx512_bf16",
-/// "amx_int8"), and instruction_limit() permits them. False for a name that
-/// LibTorch does not know on this kind of processor.
+/// "amx_int8"), and instruction_limit() permits them. False for a name that LibTorch does not know
+/// on this kind of processor.
 bool has_instructions(const std::string& name);
 
-/// What holds oneDNN, and with it us, to the instructions of a lesser processor, as it stands in
-/// the environment: "ONEDNN_MAX_CPU_ISA=AVX2", or the same of DNNL_MAX_CPU_ISA. Empty: nothing
-/// does.
+/// The environment's limit on the instructions that oneDNN, and so composer, uses:
+/// "ONEDNN_MAX_CPU_ISA=AVX2", or the same of DNNL_MAX_CPU_ISA. Empty without a limit.
 std::string instruction_limit();
 
 }  // namespace composer

@@ -23,7 +23,7 @@ std::string version(long number) {  // 1000 * major + 10 * minor
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
 
-/// Why the driver offers no GPU, in its own words where it has some.
+/// Why the driver offers no GPU, in the driver's words where it has some.
 std::string why_no_gpu(void* driver) {
   auto* const initialize = function_of<int(unsigned)>(driver, "cuInit");
   auto* const describe = function_of<int(int, const char**)>(driver, "cuGetErrorString");

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* file_name = "libcomposer_cuda.so";
 
-std::string place_of_library() {
+std::string library_path() {
   std::error_code error;
   const auto here = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const auto& folder :
@@ -27,12 +27,12 @@ std::string place_of_library() {
 }
 
 void* open_library(const std::string& purpose) {
-  void* const library = dlopen(place_of_library().c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(library_path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) {
     auto* const interface = reinterpret_cast<decltype(&composer_cuda_interface)>(
         dlsym(library, "composer_cuda_interface"));
     if (interface != nullptr && std::strcmp(interface(), CUDA_INTERFACE) == 0) return library;
-    throw UserError(place_of_library() +
+    throw UserError(library_path() +
                     ": is of another version than this program; build both together");
   }
   throw UserError(
@@ -45,7 +45,7 @@ void* open_library(const std::string& purpose) {
 void* function_of_cuda_library(const char* name, const std::string& purpose) {
   static void* const library = open_library(purpose);
   if (void* const function = dlsym(library, name)) return function;
-  throw UserError(place_of_library() + ": has no " + name +
+  throw UserError(library_path() + ": has no " + name +
                   ": it was built without nvcc, the compiler of CUDA");
 }
 

@@ -5,19 +5,19 @@
 
 namespace composer {
 
-/// A function of the library, which is opened by the first call: from the folder of the running
-/// program, from lib/ beside that or beside its parent, or where the system finds libraries.
-/// LibTorch's CUDA library must be open (open_cuda). UserError saying what is missing; purpose:
-/// begins it ("ranks on GPUs need").
-/// A library of another version is refused.
+/// A function of the library. The first call opens the library: from the folder of the running
+/// program, from lib/ beside that folder or beside its parent, or where the system finds libraries.
+/// LibTorch's CUDA library must be open (open_cuda). UserError where the library or the function is
+/// missing, or the library is of another version; its message begins with `purpose` ("ranks on GPUs
+/// need").
 void* function_of_cuda_library(const char* name, const std::string& purpose);
 
-/// The same, for what LibTorch's operators do too, more slowly: null where the library lacks it,
-/// which is said once in the log.
+/// The same for a function that LibTorch's operators can replace, more slowly: null where the
+/// library lacks it, with one warning in the log.
 void* faster_function_of_cuda_library(const char* name);
 
 }  // namespace composer
 
-/// What cuda/ was built by: a number made of the headers that say what the library and the program
-/// hand each other.
+/// A number made from the headers of the interface between cuda/ and the program, as cuda/ was
+/// built with them.
 extern "C" const char* composer_cuda_interface();

@@ -32,7 +32,7 @@ std::string processor_name() {
   return "processor";
 }
 
-/// Of the algorithms that cuDNN proposes for a convolution, so many are tried.
+/// The number of algorithms that cuDNN tries for a convolution.
 constexpr int most_algorithms = 10, few_algorithms = 2;
 
 constexpr size_t most_staged_bytes = 1 << 20;

@@ -23,11 +23,11 @@ std::string text_of(const std::exception_ptr& exception) {
   }
 }
 
-void rethrow_of(const std::string& component, std::string_view place) {
+void rethrow_of(const std::string& component, std::string_view where) {
   const auto named = [&](const std::string& words) {
     return words.find(component) != words.npos
                ? words
-               : component + " at " + std::string(place) + ": " + words;
+               : component + " at " + std::string(where) + ": " + words;
   };
   try {
     throw;
@@ -43,7 +43,7 @@ void rethrow_of(const std::string& component, std::string_view place) {
     if (is_out_of_memory(error)) throw;
     throw RunError(named(text_of(std::current_exception())));
   } catch (...) {
-    throw RunError(named("it threw what is no std::exception"));
+    throw RunError(named("it threw something other than a std::exception"));
   }
 }
 

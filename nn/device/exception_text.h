@@ -1,4 +1,4 @@
-// What an exception says, for people.
+// The text of exceptions, for people.
 #pragma once
 
 #include <exception>
@@ -7,13 +7,13 @@
 
 namespace composer {
 
-/// Its words; LibTorch's without the stack. exception: not null.
+/// The exception's message, without LibTorch's stack trace. exception: not null.
 std::string text_of(const std::exception_ptr& exception);
 
-/// Throws the exception that is being handled again, as one of `component` ("algorithms.mixup"), at
-/// `place` ("batch_end"), where its words do not name the component. Wrong input stays a UserError,
-/// all else becomes a RunError; a lack of memory, and kinds of either that somebody may ask for, go
-/// on as they are.
-[[noreturn]] void rethrow_of(const std::string& component, std::string_view place);
+/// Rethrows the current exception with a message that begins with `component` ("algorithms.mixup")
+/// and `where` ("batch_end"), unless the message names the component. A UserError stays a
+/// UserError, other errors become a RunError; out-of-memory errors and classes derived from
+/// UserError or RunError are rethrown unchanged.
+[[noreturn]] void rethrow_of(const std::string& component, std::string_view where);
 
 }  // namespace composer

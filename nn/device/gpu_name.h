@@ -1,4 +1,4 @@
-// What the NVIDIA driver tells of GPUs.
+// Reports of the NVIDIA driver about GPUs.
 #pragma once
 
 #include <string>
@@ -6,12 +6,13 @@
 
 namespace composer {
 
-/// As its driver names it, "NVIDIA H200"; empty where there is no GPU of that index, or no name.
+/// The driver's name of the GPU, "NVIDIA H200"; empty where there is no GPU of that index, or no
+/// name.
 std::string gpu_name(int index);
 
-/// Where the GPUs that this process sees are on the PCI bus, "0000:1B:00.0", in CUDA's order: that
-/// of the whole GPU for a part of one, empty for one whose place the driver does not tell. None
-/// where the driver offers no GPU. Opens the driver alone, not LibTorch's CUDA library.
+/// The PCI addresses, "0000:1B:00.0", of the GPUs that this process sees, in CUDA's order. A part
+/// of a GPU (MIG) has the address of the whole GPU; an address that the driver does not report is
+/// empty. Empty where the driver offers no GPU. Opens only the driver, not LibTorch's CUDA library.
 std::vector<std::string> gpu_addresses();
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// Scopes in which the calling thread computes alone.
+// Scopes in which LibTorch's operators use one thread.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -6,7 +6,8 @@
 
 namespace composer {
 
-/// LibTorch's operators use one compute thread while this lives, and as many as before afterwards.
+/// LibTorch's operators use one thread while it lives, and the previous number of threads
+/// afterwards.
 class OneThread {
  public:
   OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
@@ -18,19 +19,20 @@ class OneThread {
   int before_;
 };
 
-/// From now on the operators that the calling thread calls compute on it alone; those of other
-/// threads are as before. Returns how many threads they had.
+/// Operators that the calling thread calls use one thread from now on; those of other threads do
+/// not change. Returns the previous number of threads.
 inline int compute_alone() {
-  // LibTorch sets a thread's number in the first call, once by its library and once by its headers.
+  // LibTorch sets a thread's number of threads in its first call, once in its library and once in
+  // its headers.
   at::internal::lazy_init_num_threads();
   const int before = at::get_num_threads();
   omp_set_num_threads(1);
   return before;
 }
 
-/// compute_alone() while it lives. Needed in a parallel region: there oneDNN starts no threads, yet
-/// it shares out a primitive's work among as many as the thread may start, and leaves out or makes
-/// up what the others would have done (compensations of 8-bit weights, convolutions by groups).
+/// compute_alone() for a scope. A parallel region needs it: there oneDNN starts no threads, yet it
+/// divides a primitive's work by the number of threads that it may start, and so leaves out or
+/// makes up the other threads' parts (compensations of 8-bit weights, grouped convolutions).
 class OneThreadHere {
  public:
   OneThreadHere() : before_(compute_alone()) {}

@@ -1,4 +1,4 @@
-// Tensors that may be missing, in the form that LibTorch's operators take.
+// Tensors that may be undefined, in the form that LibTorch's operators take.
 #pragma once
 
 #include <ATen/core/Tensor.h>

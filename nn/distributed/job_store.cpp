@@ -30,7 +30,7 @@ constexpr const char *run_folder_key = "composer/run_folder", *saved_key = "comp
 
 constexpr auto between_reports = std::chrono::milliseconds(400);
 
-/// Of what is asked of a host that is there.
+/// Timeout of calls to a running host.
 constexpr double answer_seconds = 30;
 
 c10d::TCPStoreOptions store_options(uint16_t port, bool host, double timeout_seconds) {
@@ -42,8 +42,8 @@ c10d::TCPStoreOptions store_options(uint16_t port, bool host, double timeout_sec
   return options;
 }
 
-/// A socket that processes of this machine alone can reach, for the store to take. It gives its own
-/// sockets no address: they listen on all.
+/// A listening socket for the store that only processes of this machine can reach. Sockets that the
+/// store makes itself listen on all addresses.
 int listen_on_loopback(uint16_t port) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int reuse = 1;
@@ -67,15 +67,13 @@ int listen_on_loopback(uint16_t port) {
                      ", which no process of this job has set: another program uses its port");
 }
 
-/// c10d explains itself over several lines, with the call stack.
+/// c10d's messages have several lines, with the call stack.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 template <class Error, class Call>
 auto or_error(const std::string& what, const Call& call) {
   try {
     return call();
-  } catch (const c10::Error& error) {
-    throw Error(what + ": " + first_line(error.what_without_backtrace()));
   } catch (const std::exception& error) {
     throw Error(what + ": " + first_line(error.what()));
   }
@@ -86,8 +84,8 @@ auto asked(const Call& call) {
   return or_error<RunError>("the store where the ranks meet does not answer", call);
 }
 
-/// The store writes to sockets whose other end may be gone: that is an error of the call, and not
-/// the end of this process. A handler, as children are started with what is ignored.
+/// The store writes to sockets whose other end may be closed: with a handler for SIGPIPE the call
+/// fails and the process goes on. A handler, since children inherit ignored signals.
 void take_broken_pipes() {
   struct sigaction action {};
   if (::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
@@ -107,7 +105,8 @@ struct JobStore::Tcp {
     take_broken_pipes();
   }
 
-  /// Of a key. c10d tells whoever asks which names a store has: no others follow from these.
+  /// The store's name of a key. c10d tells any client the names in a store; keys cannot be derived
+  /// from these names.
   std::string name_of(const std::string& key) const {
     const auto text = secret + "/" + key;
     return payload_hash({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
@@ -127,8 +126,8 @@ JobStore JobStore::host(const MeetingPoint& point, double timeout_seconds) {
     return JobStore(std::make_shared<Tcp>(loopback, point.secret, options));
   };
   return or_error<UserError>("port " + std::to_string(point.port) +
-                                 " cannot be listened on; another --master_port (MASTER_PORT)"
-                                 " is needed, or an end of the program that has this one",
+                                 " cannot be listened on; give another --master_port"
+                                 " (MASTER_PORT), or end the program that uses this one",
                              host);
 }
 
@@ -156,7 +155,7 @@ void JobStore::set(const std::string& key, const std::string& value) {
   asked([&] {
     const auto name = tcp_->name_of(key);
     tcp_->store->set(name, std::vector<uint8_t>(value.begin(), value.end()));
-    // c10d does not wait until the host has taken a value: the answer to what comes after it tells
+    // c10d's set() does not wait for the host: the answer to the next call does
     return tcp_->store->check({name});
   });
 }
@@ -213,7 +212,7 @@ SaveReports::SaveReports(const RankEnvironment& environment) {
         if (!store) store = JobStore::of(environment, answer_seconds);
         tell_saved(*store, now - std::exchange(told, now));
       }
-    } catch (const std::exception&) {  // the launcher is gone, and this process goes with it
+    } catch (const std::exception&) {  // the launcher is gone, and it ends this process too
     }
   });
 }

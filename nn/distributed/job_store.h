@@ -19,44 +19,45 @@ class Store;
 
 namespace composer {
 
-/// Where the processes of a job meet.
+/// Address of a job's store.
 struct MeetingPoint {
-  std::string address = "127.0.0.1";  ///< of the host
-  uint16_t port = 0;                  ///< 0: any that is free, for the host alone
-  /// Of the job. All names in the store are made with it, so that whoever does not know it finds
-  /// none, nor sets what the job has not set yet. May be empty.
+  std::string address = "127.0.0.1";  ///< address of the host
+  uint16_t port = 0;                  ///< 0: any free port, for the host alone
+  /// The job's secret. All keys in the store are derived from it, so a process without it can
+  /// neither find keys nor set keys before the job does. May be empty.
   std::string secret{};
-  bool one_machine = true;  ///< all are on this one: none other reaches the host
+  /// All processes are on this machine; no other machine can reach the host.
+  bool one_machine = true;
 };
 
-/// A store has what nobody of this job can have set.
+/// The store has a value that no process of this job can have set.
 class ForeignValue : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// A value; copies are the same store. RunError when its host is gone.
+/// A value; copies refer to the same store. RunError when the host is gone.
 class JobStore {
  public:
-  /// Hosts it until the last copy goes. UserError when the port cannot be had. timeout_seconds,
-  /// here as below: of whoever waits in it.
+  /// Hosts the store until the last copy is destroyed. UserError when the port is not available.
+  /// timeout_seconds, here and below: for every call that waits.
   static JobStore host(const MeetingPoint& point, double timeout_seconds);
   /// Waits for the host to come. LostRankError when it does not.
   static JobStore connect(const MeetingPoint& point, double timeout_seconds);
-  /// As this rank's place says: hosts it or connects.
+  /// Hosts the store or connects to it, as `environment` says.
   static JobStore of(const RankEnvironment& environment, double timeout_seconds);
 
   uint16_t port() const;
-  /// Every process that asks from then on sees the value.
+  /// Every process that asks from now on sees the value.
   void set(const std::string& key, const std::string& value);
-  /// Nothing where nobody has set it; never waits for that.
+  /// Nothing where no process has set the key; never waits for it.
   std::optional<std::string> get(const std::string& key);
-  /// The same of a number. ForeignValue where it is none of these.
+  /// get() for a whole number. ForeignValue where the value is not a whole number in [least, most].
   std::optional<int64_t> get_number(const std::string& key, int64_t least, int64_t most);
-  /// Adds to a number, which is 0 before; returns the sum.
+  /// Adds to a number, which starts at 0; returns the sum.
   int64_t add(const std::string& key, int64_t value);
 
-  /// For process groups, whose names are apart from those of the keys above.
+  /// For process groups; their keys differ from all keys above.
   c10::intrusive_ptr<c10d::Store> store() const;
 
  private:
@@ -66,18 +67,19 @@ class JobStore {
   std::shared_ptr<Tcp> tcp_;
 };
 
-/// Tells the launcher where the files of this process's run are, and keeps a copy of the log there
-/// as the launcher does for other ranks: logs/rank0.log. Nothing where no launcher hosts the store.
+/// Tells the launcher the folder of this process's run, and writes a copy of the log to
+/// logs/rank0.log in it, as the launcher does for other ranks. Does nothing where no launcher hosts
+/// the store.
 void tell_run_folder(const RankEnvironment& environment, const std::filesystem::path& folder);
 
-/// A save of this job has advanced by so many bytes.
+/// Reports that a save of this job has written so many more bytes.
 void tell_saved(JobStore& store, int64_t bytes);
-/// By how many bytes saves have, in all.
+/// All bytes that saves have reported.
 int64_t told_saved(JobStore& store);
 
-/// While it lives, the launcher is told again and again how far this process, the first rank, has
-/// got with what it saves (save_progress.h). Nothing in others, and where no launcher of this
-/// program hosts the store.
+/// While it lives, it reports to the launcher, again and again, the progress of this process's
+/// saves (save_progress.h). Only on rank 0, and only where a launcher of this program hosts the
+/// store.
 class SaveReports {
  public:
   explicit SaveReports(const RankEnvironment& environment);
@@ -86,8 +88,8 @@ class SaveReports {
   std::jthread thread_;
 };
 
-/// What was told, by this start of the ranks or by one before. ForeignValue where it is no absolute
-/// path.
+/// The run folder that this start of the ranks, or one before, has reported. ForeignValue where it
+/// is no absolute path.
 std::optional<std::filesystem::path> told_run_folder(JobStore& store);
 std::optional<std::filesystem::path> told_run_folder(const RankEnvironment& environment);
 

@@ -1,18 +1,18 @@
-// NCCL between the GPUs of several ranks. Included by what includes c10d alone.
+// NCCL between the GPUs of several ranks. Only sources that include c10d include it.
 #pragma once
 
 #include <chrono>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-/// What cuda/ has for it. The caller owns the reference.
+/// The function in libcomposer_cuda.so. The caller owns the reference.
 using OpenNccl = c10d::Backend*(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                 std::chrono::milliseconds timeout);
 extern "C" OpenNccl composer_nccl;
 
 namespace composer {
 
-/// timeout: of each call. The GPU of this rank is the current device. UserError where
+/// timeout: of each call. The current device is this rank's GPU. UserError where
 /// libcomposer_cuda.so cannot be opened.
 c10::intrusive_ptr<c10d::Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                             int size, std::chrono::milliseconds timeout);

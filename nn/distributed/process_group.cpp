@@ -20,10 +20,10 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <utility>
 
@@ -47,7 +47,8 @@ milliseconds to_milliseconds(double seconds) {
 
 using Gloo = c10d::ProcessGroupGloo;
 
-/// What Gloo listens on: between machines, the way to the one where all meet.
+/// Gloo's network interfaces: those named in GLOO_SOCKET_IFNAME, else loopback on one machine, else
+/// the interface towards the store's host.
 c10::intrusive_ptr<Gloo::Options> gloo_options(const RankEnvironment& environment,
                                                milliseconds timeout) {
   auto options = Gloo::Options::create(timeout);
@@ -63,9 +64,9 @@ c10::intrusive_ptr<Gloo::Options> gloo_options(const RankEnvironment& environmen
   return options;
 }
 
-/// gloo_options(), made by a thread of SCHED_BATCH, as Gloo's threads, which it starts, then are.
-/// These poll a socket without pause while another thread holds its lock: as SCHED_BATCH they do
-/// not interrupt that thread when data arrive, which a process with few cores waits long for.
+/// gloo_options() from a thread of SCHED_BATCH, which Gloo's threads inherit. Gloo's threads poll a
+/// socket without pause while another thread holds its lock: as SCHED_BATCH they do not interrupt
+/// that thread when data arrive, which a process with few cores would wait for.
 c10::intrusive_ptr<Gloo::Options> yielding_gloo_options(const RankEnvironment& environment,
                                                         milliseconds timeout) {
   const auto make = [&] {
@@ -76,9 +77,9 @@ c10::intrusive_ptr<Gloo::Options> yielding_gloo_options(const RankEnvironment& e
   return std::async(std::launch::async, make).get();
 }
 
-/// Closes process groups in threads of their own: Gloo waits for collectives under way, and so for
-/// ranks that wait for this one to end. A process that ends waits for these threads a moment, since
-/// they need what of LibTorch its end destroys.
+/// Destroys process groups in detached threads: Gloo's destructor waits for running collectives,
+/// and so for ranks that wait for this one to end. The end of the process waits a moment for these
+/// threads, since it destroys parts of LibTorch that they need.
 class GroupCloser {
  public:
   ~GroupCloser() {
@@ -124,22 +125,19 @@ class Group : public ProcessGroupCommunicator {
   Group(const c10::intrusive_ptr<c10d::Store>& store, const RankEnvironment& environment,
         at::Device device, milliseconds timeout)
       : store_(store), environment_(environment), device_(device), timeout_(timeout) {
+    const auto rank = static_cast<int>(environment.rank), size = static_cast<int>(environment.size);
     if (device.is_cuda()) {
       at::accelerator::setDeviceIndex(device.index());
-      nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
-                        static_cast<int>(environment.rank), static_cast<int>(environment.size),
-                        timeout);
+      nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store), rank, size, timeout);
     }
     const auto options = yielding_gloo_options(environment, timeout);
     with_other_ranks([&] {
-      group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(environment.rank),
-                                                       static_cast<int>(environment.size));
+      group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
       using Type = c10d::ProcessGroup::BackendType;
       group_->setBackend(
           at::kCPU, Type::GLOO,
-          c10::make_intrusive<c10d::ProcessGroupGloo>(
-              c10::make_intrusive<c10d::PrefixStore>("gloo", store),
-              static_cast<int>(environment.rank), static_cast<int>(environment.size), options));
+          c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store), rank,
+                                    size, options));
       group_->setDefaultBackend(Type::GLOO);
       if (nccl_) group_->setBackend(at::kCUDA, Type::NCCL, nccl_);
       barrier();
@@ -257,25 +255,22 @@ class Group : public ProcessGroupCommunicator {
   bool aborted_ = false;
 };
 
+template <class... Errors>
+bool is_any_of(const std::exception& error) {
+  return ((dynamic_cast<const Errors*>(&error) != nullptr) || ...);
+}
+
 }  // namespace
 
+/// Gloo's exceptions are neither LibTorch's nor composer's.
 void with_other_ranks(const std::function<void()>& collective) {
   const std::string what = "another rank has ended, or does not answer: ";
   try {
     collective();
   } catch (const c10::DistError& error) {
     throw LostRankError(what + error.what_without_backtrace());
-  } catch (const c10::Error&) {
-    throw;
-  } catch (const UserError&) {
-    throw;
-  } catch (const RunError&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::logic_error&) {
-    throw;
-  } catch (const std::exception& error) {  // Gloo's
+  } catch (const std::exception& error) {
+    if (is_any_of<c10::Error, UserError, RunError, std::bad_alloc, std::logic_error>(error)) throw;
     throw LostRankError(what + error.what());
   }
 }
@@ -293,6 +288,36 @@ std::shared_ptr<ProcessGroupCommunicator> join_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const RankEnvironment& environment,
     at::Device device, double timeout_seconds) {
   return std::make_shared<Group>(store, environment, device, to_milliseconds(timeout_seconds));
+}
+
+Ranks join_ranks(const RankEnvironment& environment, at::Device device, double timeout_seconds) {
+  if (environment.size == 1) return {};
+  return Ranks(join_process_group(environment, device, timeout_seconds));
+}
+
+double time_local_sum(int64_t bytes) {
+  constexpr double timeout_seconds = 20;
+  constexpr int64_t ranks = 2;
+  // LibTorch's flight recorder is one per process and does not allow several ranks in it.
+  ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto take_part = [&](int64_t rank) {
+    RankEnvironment environment;
+    environment.rank = environment.local_rank = rank,
+    environment.size = environment.local_size = ranks;
+    const auto group = join_process_group(store, environment, at::kCPU, timeout_seconds);
+    const auto numbers = at::ones({std::max<int64_t>(bytes / 4, 1)});
+    group->sum({numbers});
+    group->barrier();
+    const double begin = steady_seconds();
+    group->sum({numbers});
+    const double seconds = steady_seconds() - begin;
+    if (numbers[0].item<float>() != ranks * ranks) throw RunError("Gloo's sum is wrong");
+    return seconds;
+  };
+  auto other = std::async(std::launch::async, take_part, 1);
+  const double seconds = take_part(0);
+  return std::max(seconds, other.get());
 }
 
 }  // namespace composer

@@ -85,6 +85,18 @@ at::Tensor Ranks::gather(const at::Tensor& tensor) const {
   return alone() ? tensor.unsqueeze(0) : communicator_->gather(tensor);
 }
 
+at::Tensor Ranks::gather_rows(const at::Tensor& own, const std::vector<int64_t>& counts) const {
+  auto sizes = own.sizes().vec();
+  sizes[0] = std::ranges::max(counts);
+  const auto sent = at::zeros(sizes, own.options().pinned_memory(false));
+  sent.narrow(0, 0, own.size(0)).copy_(own);
+  const auto gathered = gather(sent);
+  std::vector<at::Tensor> rows;
+  for (size_t rank = 0; rank < counts.size(); ++rank)
+    rows.push_back(gathered[static_cast<int64_t>(rank)].narrow(0, 0, counts[rank]));
+  return at::cat(rows);
+}
+
 void Ranks::exchange(const std::vector<at::Tensor>& sent,
                      const std::vector<at::Tensor>& received) const {
   if (!alone()) communicator_->exchange(sent, received);

@@ -10,7 +10,9 @@
 
 namespace composer {
 
-/// How ranks reach each other. Every rank makes the same calls in the same order, one at a time.
+struct RankEnvironment;
+
+/// Collectives between ranks. Every rank makes the same calls in the same order, one at a time.
 /// LostRankError when another rank does not answer.
 class Communicator {
  public:
@@ -21,30 +23,31 @@ class Communicator {
 
   /// Adds the tensors up over the ranks, in place; all ranks get the same bits.
   virtual void sum(const std::vector<at::Tensor>& tensors) = 0;
-  /// Copies the tensors of rank `from` into those of all others.
+  /// Copies the tensors of rank `from` to all other ranks.
   virtual void broadcast(const std::vector<at::Tensor>& tensors, int64_t from) = 0;
-  /// `tensor`, of the same shape on every rank, as [ranks, ...] on every rank.
+  /// The tensors of all ranks, which have one shape, as [ranks, ...] on every rank.
   virtual at::Tensor gather(const at::Tensor& tensor) = 0;
-  /// Gives sent[r] to rank r and fills received[r] with what that one gives. One of each for every
-  /// rank, contiguous, of one type, on one device, of any size; empty for this rank itself.
+  /// Sends sent[r] to rank r and receives received[r] from it. Both have one contiguous tensor for
+  /// every rank, of any size, of one type, on one device; the tensors for this rank itself are
+  /// empty.
   virtual void exchange(const std::vector<at::Tensor>& sent,
                         const std::vector<at::Tensor>& received) = 0;
   virtual void barrier() = 0;
-  /// These ranks alone, this one among them, ascending. Every rank calls it, with one name for one
-  /// division of all into such parts.
+  /// A communicator of these ranks, ascending, this one among them. Every rank calls it, with the
+  /// same name for parts of one partition of all ranks.
   virtual std::shared_ptr<Communicator> part(const std::vector<int64_t>& ranks,
                                              const std::string& name) = 0;
-  /// The run has failed: gives up what GPUs still wait for from other ranks.
+  /// The run has failed: cancels the collectives that GPUs still wait for.
   virtual void abort() = 0;
 };
 
-/// What a rank knows of the others; made without any, it is the only one, and nothing here costs
-/// it anything. A value: copies mean the same ranks.
+/// The ranks of a run, as one of them sees them. The default is a single rank, for which every call
+/// is free. A value: copies refer to the same ranks.
 ///
-/// Ranks may be divided further, so that several neighbours have the rows of the same images:
-/// `spatial_ranks` is 2 where ranks 0 and 1 have those of one share of the batch, 2 and 3 of the
-/// next (Dryden et al. 2019, "Improving strong-scaling of CNN training by exploiting finer-grained
-/// parallelism", arXiv:1903.06681).
+/// Several neighbouring ranks may have the rows of the same images (spatial parallelism): with
+/// spatial_ranks 2, ranks 0 and 1 have the rows of the first share of the batch, ranks 2 and 3
+/// those of the second (Dryden et al. 2019, "Improving strong-scaling of CNN training by exploiting
+/// finer-grained parallelism", arXiv:1903.06681).
 class Ranks {
  public:
   Ranks() = default;
@@ -53,24 +56,25 @@ class Ranks {
 
   int64_t rank() const { return communicator_ ? communicator_->rank() : 0; }
   int64_t size() const { return communicator_ ? communicator_->size() : 1; }
-  bool first() const { return rank() == 0; }  ///< the one that writes and speaks for all
+  bool first() const { return rank() == 0; }  ///< the rank that writes files and logs for all
   bool alone() const { return size() == 1; }
 
-  /// The same ranks, of which so many have the rows of the same images. Every rank calls it.
-  /// UserError where the number does not divide that of all.
+  /// The same ranks, in groups of `spatial_ranks` that have the rows of the same images. Every rank
+  /// calls it. UserError unless spatial_ranks divides size().
   Ranks divided_by_rows(int64_t spatial_ranks) const;
-  /// Of those that have rows of the same images, this one, in the order of the rows; without
-  /// divided_by_rows() it is alone.
+  /// The ranks that have rows of the same images as this one, in the order of the rows; this rank
+  /// alone without divided_by_rows().
   Ranks of_rows() const { return Ranks(rows_); }
-  /// Of those that have other samples, and the same rows of them, this one.
+  /// The ranks that have the same rows as this one, of other samples.
   Ranks of_samples() const { return rows_ ? Ranks(samples_) : Ranks(communicator_); }
 
-  /// In place, over all ranks, to the same bits on each. The tensor is contiguous, on any device.
+  /// Adds up over all ranks, in place; every rank gets the same bits. The tensor is contiguous, on
+  /// any device.
   void sum(const at::Tensor& tensor) const;
   void sum(const std::vector<at::Tensor>& tensors) const;
   int64_t sum(int64_t value) const;
 
-  /// What rank `from` has, on every rank.
+  /// Rank `from`'s value, on every rank.
   void broadcast(const at::Tensor& tensor, int64_t from = 0) const;
   void broadcast(const std::vector<at::Tensor>& tensors, int64_t from = 0) const;
   std::string broadcast(const std::string& text, int64_t from = 0) const;
@@ -78,19 +82,21 @@ class Ranks {
 
   /// [ranks, ...] of a tensor that has the same shape on every rank.
   at::Tensor gather(const at::Tensor& tensor) const;
-  /// See Communicator; for one rank nothing.
+  /// The rows of all ranks, one rank after another. own: this rank's, [counts[rank], ...].
+  at::Tensor gather_rows(const at::Tensor& own, const std::vector<int64_t>& counts) const;
+  /// See Communicator; does nothing for a single rank.
   void exchange(const std::vector<at::Tensor>& sent, const std::vector<at::Tensor>& received) const;
-  /// One value of each rank, in their order.
+  /// Each rank's value, in the order of the ranks.
   std::vector<int64_t> gather(int64_t value) const;
   std::vector<std::string> gather(const std::string& text) const;
 
-  /// Whether it is true on every rank, on any rank.
+  /// Whether the value is true on every rank, or on any rank.
   bool all(bool value) const;
   bool any(bool value) const;
 
-  /// Returns once every rank is here.
+  /// Returns once every rank has called it.
   void barrier() const;
-  /// The run has failed: gives up what GPUs still wait for from other ranks.
+  /// The run has failed: cancels the collectives that GPUs still wait for.
   void abort() const;
 
   /// Null for one rank.
@@ -98,10 +104,16 @@ class Ranks {
 
  private:
   std::shared_ptr<Communicator> communicator_;
-  std::shared_ptr<Communicator> rows_, samples_;  ///< null where images are not divided
+  std::shared_ptr<Communicator> rows_, samples_;  ///< null without spatial parallelism
 };
 
-/// What is wrong with so many spatial_ranks among all ranks, for people; empty: nothing.
+/// Connects to the other ranks: by Gloo between CPUs and, where `device` is a GPU, by NCCL between
+/// GPUs. timeout_seconds: for connecting and for every later call. Returns once all ranks are
+/// connected. Does nothing for a single rank. RunError when a rank does not come.
+Ranks join_ranks(const RankEnvironment& environment, at::Device device, double timeout_seconds);
+
+/// The problem with that many spatial_ranks of `ranks` ranks, for people; empty where there is
+/// none.
 std::string spatial_ranks_problem(int64_t spatial_ranks, int64_t ranks);
 
 }  // namespace composer

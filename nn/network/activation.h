@@ -2,7 +2,7 @@
 
 namespace composer {
 
-/// What follows a layer within the same call.
+/// The activation after a layer, computed in the same call.
 enum class Activation {
   none,
   relu,

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "nn/device/optional_tensor.h"
+#include "nn/network/autograd_node.h"
 #include "nn/network/bf16_copy.h"
-#include "nn/network/differentiable_once.h"
 #include "nn/network/fused_norm.h"
 #include "nn/network/weight_gradient.h"
 
@@ -16,18 +16,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// From the forward to the backward pass.
-struct Held : torch::CustomClassHolder {
-  Held(const Conv2dOptions& options, at::IntArrayRef input_sizes, bool bias,
-       std::optional<NormSource> source)
-      : options(options), input_sizes(input_sizes.vec()), bias(bias), source(std::move(source)) {}
+/// Saved from the forward to the backward pass.
+struct ForwardPass {
   Conv2dOptions options;
   std::vector<int64_t> input_sizes;
   bool bias;
-  std::optional<NormSource> source;  ///< makes the images again, which are not kept
+  std::optional<NormSource> source;  ///< recomputes the images, which are not saved then
 };
 
-/// Every stride-th pixel is all that it reads.
+/// Whether the convolution reads only every stride-th pixel.
 bool subsamples(const Conv2dOptions& options) {
   const std::array<int64_t, 2> one{1, 1}, none{0, 0};
   return options.kernel == one && options.padding == none && options.stride != one;
@@ -66,38 +63,37 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
         fewer ? subsampled(input, options).contiguous(input.suggest_memory_format()) : input;
     auto source = fewer ? std::nullopt : NormSource::of(input);
     context->save_for_backward({source ? at::Tensor() : images, rounded});
-    context->saved_data["held"] = c10::IValue::make_capsule(
-        c10::make_intrusive<Held>(options, input.sizes(), bias.has_value(), std::move(source)));
+    context->saved_data["forward"] =
+        held(ForwardPass{options, input.sizes().vec(), bias.has_value(), std::move(source)});
     return convolved(images, rounded, bias, fewer ? without_stride(options) : options);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
     const auto& rounded = saved[1];
-    const auto capsule = context->saved_data["held"].toCapsule();
-    const auto& held = static_cast<const Held&>(*capsule);
-    const auto images = held.source ? held.source->output() : saved[0];
-    const bool fewer = subsamples(held.options);
-    const auto options = fewer ? without_stride(held.options) : held.options;
+    const auto& forward = held_in<ForwardPass>(*context, "forward");
+    const auto images = forward.source ? forward.source->output() : saved[0];
+    const bool fewer = subsamples(forward.options);
+    const auto options = fewer ? without_stride(forward.options) : forward.options;
     const auto order = images.suggest_memory_format();
     const auto gradient = gradients[0].to(at::kBFloat16).contiguous(order);
 
     at::Tensor of_input, of_weight, of_bias;
     if (context->needs_input_grad(0)) {
       of_input = gradient_of_input(gradient, images, rounded, options);
-      if (fewer) of_input = spread(of_input, held.input_sizes, held.options);
+      if (fewer) of_input = spread(of_input, forward.input_sizes, forward.options);
     }
     if (context->needs_input_grad(1))
       of_weight = weight_gradient(images.contiguous(at::MemoryFormat::ChannelsLast),
                                   gradient.contiguous(at::MemoryFormat::ChannelsLast), options,
                                   *tile_instructions());
-    if (held.bias && context->needs_input_grad(3))
+    if (forward.bias && context->needs_input_grad(3))
       of_bias = at::sum(gradient, {0, 2, 3}, /*keepdim=*/false, at::kFloat);
     return differentiable_once({of_input, of_weight, {}, of_bias, {}}, "convolutions in bf16",
                                "compute step by step (nn/network/fused_norm.h: Unfused)");
   }
 
-  /// The gradient of all pixels, of which those that were not read have none.
+  /// The gradient of all pixels; it is 0 for pixels that were not read.
   static at::Tensor spread(const at::Tensor& gradient, at::IntArrayRef sizes,
                            const Conv2dOptions& options) {
     auto all = at::empty(sizes, gradient.options(), gradient.suggest_memory_format()).zero_();

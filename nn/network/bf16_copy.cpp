@@ -14,10 +14,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct RoundWeight : torch::autograd::Function<RoundWeight> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& weight, Bf16Copy* shadow) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& weight, Bf16Copy* copy) {
     context->saved_data["sizes"] = weight.sizes().vec();
     context->saved_data["strides"] = weight.strides().vec();
-    return shadow->of(weight);
+    return copy->of(weight);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -28,7 +28,7 @@ struct RoundWeight : torch::autograd::Function<RoundWeight> {
   }
 };
 
-/// Whether it stays for more than one pass, and counts its versions.
+/// Whether the weight outlives the pass, and counts its versions.
 bool is_kept(const at::Tensor& weight) { return weight.is_leaf() && !weight.is_inference(); }
 
 }  // namespace
@@ -48,7 +48,7 @@ bool Bf16Copy::has_room_for(const at::Tensor& weight) const {
 at::Tensor Bf16Copy::of(const at::Tensor& weight) {
   const std::lock_guard lock(mutex_);
   if (!is_good_for(weight)) {
-    const c10::InferenceMode no_inference(false);  // kept for training steps too
+    const c10::InferenceMode no_inference(false);  // the copy serves training steps too
     const at::NoGradGuard no_grad;
     if (!has_room_for(weight)) copy_ = at::empty_like(weight, at::kBFloat16);
     copy_.copy_(weight);
@@ -95,15 +95,15 @@ bool is_rounded_by_autocast(const at::Tensor& weight) {
          at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16;
 }
 
-at::Tensor rounded_weight(const at::Tensor& weight, Bf16Copy& shadow) {
-  return is_kept(weight) ? shadow.of(weight) : weight.detach().to(at::kBFloat16);
+at::Tensor rounded_weight(const at::Tensor& weight, Bf16Copy& copy) {
+  return is_kept(weight) ? copy.of(weight) : weight.detach().to(at::kBFloat16);
 }
 
-at::Tensor autocast_weight(const at::Tensor& weight, const std::shared_ptr<Bf16Copy>& shadow) {
+at::Tensor autocast_weight(const at::Tensor& weight, const std::shared_ptr<Bf16Copy>& copy) {
   if (!weight.defined() || !is_rounded_by_autocast(weight) || !is_kept(weight) || op::recorded())
     return weight;
-  if (!weight.requires_grad() || !at::GradMode::is_enabled()) return shadow->of(weight);
-  return RoundWeight::apply(weight, shadow.get());
+  if (!weight.requires_grad() || !at::GradMode::is_enabled()) return copy->of(weight);
+  return RoundWeight::apply(weight, copy.get());
 }
 
 }  // namespace composer

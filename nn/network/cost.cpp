@@ -18,13 +18,13 @@ int64_t product(const std::vector<int64_t>& shape, size_t from = 0) {
                          std::multiplies<>());
 }
 
-/// What slides over the places of a value.
+/// The window of an operation along both axes.
 struct Window {
-  std::array<int64_t, 2> size;  ///< from its first to its last place
+  std::array<int64_t, 2> size;  ///< elements from the window's first to its last
   std::array<int64_t, 2> stride;
 };
 
-/// Follows a graph from operation to operation.
+/// Adds up a graph's costs, operation by operation.
 class Accountant {
  public:
   Accountant(const Graph& graph, const Model& model, int64_t batch_size)
@@ -50,11 +50,11 @@ class Accountant {
   }
 
  private:
-  /// What is known of a value.
+  /// Properties of a value.
   struct Fact {
-    bool from_image = false;      ///< has the batch's images as its first dimension
-    bool needs_gradient = false;  ///< in a training step
-    size_t storage = 0;           ///< the value whose memory it shares
+    bool from_image = false;      ///< its first dimension is the batch
+    bool needs_gradient = false;  ///< whether a training step computes its gradient
+    size_t storage = 0;           ///< index of the value whose memory it shares
     ReceptiveField field;
   };
 
@@ -97,9 +97,9 @@ class Accountant {
     field.whole |= operation.kind == OperationKind::mean || of_rows;
     const auto window = window_of(operation);
     if (!window) return;
-    const auto& places = shape(operation, 0);
+    const auto& sizes = shape(operation, 0);
     bool all = true;
-    for (size_t d = 0; d < 2; ++d) all &= places[d + 2] > 1 && window->size[d] >= places[d + 2];
+    for (size_t d = 0; d < 2; ++d) all &= sizes[d + 2] > 1 && window->size[d] >= sizes[d + 2];
     field.whole |= all;
     if (all) return;
     for (size_t d = 0; d < 2; ++d) {
@@ -108,7 +108,8 @@ class Accountant {
     }
   }
 
-  /// Inside, sizes go on by the windows alone, so that a gate leaves the strides as they are.
+  /// Widened fields keep their window sizes and strides, so that a gate does not change the
+  /// strides.
   ReceptiveField receptive_field(size_t value) const {
     auto field = facts_[value].field;
     const auto& image = graph_.values[graph_.input].shape;
@@ -130,7 +131,7 @@ class Accountant {
     if (adaptive == nullptr) return std::nullopt;
     Window window{};
     for (size_t d = 0; d < 2; ++d) {
-      // Cell i takes the places from floor(i * in / out) to ceil((i + 1) * in / out).
+      // Cell i covers the elements from floor(i * in / out) to ceil((i + 1) * in / out).
       const int64_t in = shape(operation, 0)[d + 2], out = adaptive->size[d];
       for (int64_t i = 0; i < out; ++i)
         window.size[d] = std::max(window.size[d], ((i + 1) * in + out - 1) / out - i * in / out);
@@ -152,13 +153,13 @@ class Accountant {
 
   void count_flops(const Graph::Operation& operation, Cost& cost) const {
     if (operation.kind != OperationKind::conv2d && operation.kind != OperationKind::linear) return;
-    const auto& weight = shape(operation, 1);  // [out, what one output reads ...]
+    const auto& weight = shape(operation, 1);  // [out, inputs of one output ...]
     cost.flops_forward = 2 * elements(operation.output) * product(weight, 1);
     cost.flops_step = cost.flops_forward * (1 + (fact(operation, 0).needs_gradient ? 1 : 0) +
                                             (fact(operation, 1).needs_gradient ? 1 : 0));
   }
 
-  /// Bytes of what nothing before has kept.
+  /// Bytes that this operation saves and no operation before has saved.
   int64_t kept_bytes(const Graph::Operation& operation) {
     using enum OperationKind;
     const auto input = [&](size_t i) { return keep(*operation.inputs[i]); };
@@ -188,10 +189,10 @@ class Accountant {
       case max_pool2d:
         return input(0) + elements(operation.output) * index_bytes;
       case adaptive_avg_pool2d:
-        // One cell is a mean, which keeps nothing.
+        // The mean over one cell saves nothing.
         return product(graph_.values[operation.output].shape, 2) > 1 ? input(0) : 0;
       case standardize_weight: {
-        // The weights about their mean, and each output's deviation.
+        // The centred weights, and each output's deviation.
         const auto& weight = shape(operation, 0);
         return (product(weight) + weight[0]) * float_bytes;
       }
@@ -209,21 +210,21 @@ class Accountant {
     return 0;
   }
 
-  /// Whether a batch norm computes the activation too, and keeps nothing between (fused_norm.h).
+  /// Whether a batch norm computes this activation too and saves nothing in between (fused_norm.h).
   bool is_fused(const Graph::Operation& activation) const {
     const auto& norm = graph_.values[*activation.inputs[0]].producer;
     return norm && graph_.operations[*norm].kind == OperationKind::batch_norm &&
            graph_.operations[*norm].layer == activation.layer;
   }
 
-  /// How many means a normalisation takes, and as many deviations.
+  /// The number of means that a normalisation computes, which is also the number of deviations.
   int64_t statistics(const Graph::Operation& operation) const {
     const size_t input = *operation.inputs[0];
     if (const auto* groups = std::get_if<GroupNormOptions>(&operation.options))
       return batch_size_ * groups->groups;
     if (const auto* layer = std::get_if<LayerNormOptions>(&operation.options))
       return elements(input) / layer->features;
-    // Batch norms that are frozen whole do not look at the batch.
+    // A batch norm that is frozen whole does not compute batch statistics.
     bool trained = operation.inputs.size() < 2;
     for (size_t i = 1; i < std::min<size_t>(operation.inputs.size(), 3); ++i)
       trained |= has(operation, i) && fact(operation, i).needs_gradient;
@@ -240,7 +241,7 @@ class Accountant {
   const Graph& graph_;
   int64_t batch_size_;
   std::vector<Fact> facts_;
-  std::unordered_map<std::string, bool> trained_;  ///< whether, of each parameter
+  std::unordered_map<std::string, bool> trained_;  ///< for each parameter: whether it is trained
   std::set<std::string> counted_;
   std::set<size_t> kept_;
 };

@@ -1,9 +1,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "nn/network/batch_moments.h"
 #include "nn/network/norm_call.h"
 #include "nn/network/norm_runs.h"
 #include "nn/network/norm_simd.h"
@@ -13,7 +14,7 @@ namespace {
 
 /// Rows of a statistics tensor [2, C].
 enum Statistic : int64_t { mean, inverse_deviation, statistics };
-/// Rows of a tensor [2, C]: a value before the residual and the activation is input * scale +
+/// Rows of a tensor [2, C]: the value before the residual and the activation is input * scale +
 /// shift.
 enum Line : int64_t { scale, shift, line };
 
@@ -36,7 +37,89 @@ void move(float& running, double momentum, double value) {
   running = static_cast<float>(momentum * value + (1 - momentum) * running);
 }
 
-/// What the norm is by; in training the running statistics take it up.
+/// Statistics of each channel. squares: sums of squared distances from the mean, not below 0.
+struct Moments {
+  std::vector<double> mean, squares;
+};
+
+/// One thread's part of batch_moments(). Values are summed by their distance from `centre`, the
+/// mean of the first sixteenth of the run's rows. The squared distance between that mean and the
+/// run's mean is at most 16 variances, so their difference loses at most one digit.
+class MomentsOfRuns {
+ public:
+  enum Kind : int64_t { centre, sum, squares, kinds };
+
+  MomentsOfRuns(const NormRuns& runs, const at::Tensor& images, NormSums& sums)
+      : runs_(runs),
+        images_(static_cast<const std::byte*>(images.const_data_ptr())),
+        sums_(sums),
+        zeros_(static_cast<size_t>(runs.width())),
+        sum_(zeros_.size()),
+        squares_(zeros_.size()) {}
+
+  void operator()(const NormRun& run) {
+    const auto centres = sums_.of(run, centre);
+    find_centres(run, centres);
+    const float* const around = columns_.of(centres.data(), run);
+    for_rows(run, [&](const NormRows& rows, int64_t begin) {
+      norm_moments(rows, {runs_.at(images_, begin), around, sum_.data(), squares_.data()});
+      const auto width = static_cast<size_t>(rows.width);
+      add_columns({sum_.data(), width}, run.repeated, sums_.of(run, sum));
+      add_columns({squares_.data(), width}, run.repeated, sums_.of(run, squares));
+    });
+  }
+
+ private:
+  void find_centres(const NormRun& run, std::span<float> centres) {
+    auto first = run.rows;
+    if (first.rows == 0) first.width = run.rest;
+    first.rows = std::max<int64_t>(first.rows / 16, 1);
+    norm_moments(first,
+                 {runs_.at(images_, run.begin), zeros_.data(), sum_.data(), squares_.data()});
+    add_columns({sum_.data(), static_cast<size_t>(first.width)}, run.repeated, centres);
+    const auto values = static_cast<float>(first.rows * first.width / run.channels);
+    for (auto& mean : centres) mean /= values;
+  }
+
+  const NormRuns& runs_;
+  const std::byte* images_;
+  NormSums& sums_;
+  std::vector<float> zeros_, sum_, squares_;
+  NormColumns columns_;
+};
+
+/// One pass over the images' memory, accurate also where the mean is large compared with the
+/// deviation. Joins the parts by the method of Chan, Golub and LeVeque 1979.
+Moments batch_moments(const NormRuns& runs, const at::Tensor& images) {
+  using enum MomentsOfRuns::Kind;
+  NormSums sums(runs, kinds);
+  runs.for_each(/*last_first=*/false, [&] { return MomentsOfRuns(runs, images, sums); });
+  const auto channels = static_cast<size_t>(runs.channels());
+  Moments all{std::vector<double>(channels), std::vector<double>(channels)};
+  at::parallel_for(0, runs.channels(), norm_channels_a_thread, [&](int64_t begin, int64_t end) {
+    double* const mean = all.mean.data();
+    double* const summed = all.squares.data();
+    double before = 0;
+    for (int64_t part = 0; part < runs.parts(); ++part) {
+      const auto values = static_cast<double>(runs.values(part));
+      const double one = 1 / values, share = values / (before + values);
+      const float *const centres = sums.of(part, centre), *const distances = sums.of(part, sum),
+                         *const of_part = sums.of(part, squares);
+      for (int64_t c = begin; c < end; ++c) {
+        const double from_centre = distances[c] * one;
+        const double apart = centres[c] + from_centre - mean[c];
+        summed[c] += of_part[c] - distances[c] * from_centre + apart * apart * (before * share);
+        mean[c] += apart * share;
+      }
+      before += values;
+    }
+    for (int64_t c = begin; c < end; ++c) summed[c] = summed[c] < 0 ? 0 : summed[c];
+  });
+  return all;
+}
+
+/// The moments that the norm uses. In training these are the batch's, and the running statistics
+/// are updated.
 Moments moments_for(const NormRuns& runs, const NormCall& call) {
   auto* const running_mean = call.running_mean.mutable_data_ptr<float>();
   auto* const running_var = call.running_var.mutable_data_ptr<float>();
@@ -69,7 +152,7 @@ at::Tensor statistics_for(const NormRuns& runs, const NormCall& call) {
   return table;
 }
 
-/// The same bits in all passes.
+/// Gives the same bits in all passes.
 at::Tensor line_of(const at::Tensor& table, const at::Tensor& weight, const at::Tensor& bias) {
   const auto numbers = table.accessor<float, 2>();
   const auto *const weights = parameters_of(weight), *const biases = parameters_of(bias);
@@ -85,8 +168,8 @@ at::Tensor line_of(const at::Tensor& table, const at::Tensor& weight, const at::
   return lines;
 }
 
-/// activation(input * scale + shift + residual). last_first: of the input, what was read last is
-/// read first.
+/// activation(input * scale + shift + residual). last_first: reads first the part of the input that
+/// was read last.
 at::Tensor applied(const NormRuns& runs, const at::Tensor& input, const at::Tensor& residual,
                    const at::Tensor& lines, Activation activation, bool last_first) {
   auto output = at::empty_like(input, at::MemoryFormat::Preserve);
@@ -117,10 +200,10 @@ NormSlope slope_of(const NormBackward& call) {
   return NormSlope::one;
 }
 
-/// One backward pass: the sums over each channel, then the input's gradient. Between them stands
-/// the gradient of the values before the activation: as the residual's gradient, where one is asked
-/// for; in the memory of what is added to the output's gradient; in that of the input's gradient,
-/// where it is costly; else it is computed twice.
+/// One backward pass: the sums over each channel, then the input's gradient. Both need the gradient
+/// before the activation. It is stored as the residual's gradient, where that is asked for; else in
+/// the memory of `added`; else in that of the input's gradient, where it is costly to compute; else
+/// it is computed twice.
 class Backward {
  public:
   explicit Backward(const NormBackward& call)
@@ -225,7 +308,7 @@ class Backward {
   NormSums sums_;
   const at::Tensor line_;
   at::Tensor sloped_;         ///< gradient before the activation, where it is stored
-  at::Tensor tilt_, offset_;  ///< of NormGradientApply, in training
+  at::Tensor tilt_, offset_;  ///< parameters of NormGradientApply, in training
   NormGradients found_;
 };
 

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "nn/device/cuda_library.h"
 #include "nn/device/optional_tensor.h"
-#include "nn/network/differentiable_once.h"
-#include "nn/network/norm_layer.h"
+#include "nn/network/autograd_node.h"
+#include "nn/network/layer.h"
 
 namespace composer {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Those of libcomposer_cuda.so; null where it has none or is not there.
+/// The kernels of libcomposer_cuda.so; null where it has none or cannot be opened.
 const NormKernels* gpu_norm_kernels() {
   static auto* const open =
       reinterpret_cast<OpenNormKernels*>(faster_function_of_cuda_library("composer_norm_kernels"));
@@ -48,9 +48,10 @@ NormOutput computed(const NormCall& call) {
   return kernels_for(call.input)->forward(call);
 }
 
-/// Whether a residual's gradient may go to the fused norm that made the residual past autograd,
-/// which would add it to the other readers' in a pass of its own: that norm runs later in this
-/// backward pass, and no one looks at what goes between them.
+/// Whether a residual's gradient may go directly to the fused norm that made the residual, instead
+/// of through autograd, which would add it to other gradients in a pass of its own. That is right
+/// where the norm's backward runs later in this backward pass and no hook looks at the gradient in
+/// between.
 bool goes_unseen(torch::autograd::Node& from, torch::autograd::Node& to) {
   const auto* chosen = torch::autograd::get_current_graph_task_exec_info();
   return !at::GradMode::is_enabled() && chosen != nullptr && chosen->empty() &&
@@ -58,16 +59,16 @@ bool goes_unseen(torch::autograd::Node& from, torch::autograd::Node& to) {
          to.retains_grad_hooks().empty();
 }
 
-/// Gradients that were left with a norm, by the backward pass that left them: several may go
-/// through a graph at once. What a pass that fails leaves goes with the graph.
+/// Residual gradients that were left with a norm, by the id of the backward pass, since several
+/// passes may run through a graph at once. A failed pass's gradients are freed with the graph.
 class LeftGradients : public torch::CustomClassHolder {
  public:
-  /// False where the pass has left one here already.
+  /// False where the pass has already left a gradient here.
   bool put(int pass, const at::Tensor& gradient) {
     const std::lock_guard lock(mutex_);
     return gradients_.try_emplace(pass, gradient).second;
   }
-  /// Undefined where the pass has left none.
+  /// Undefined where the pass has left no gradient.
   at::Tensor take(int pass) {
     const std::lock_guard lock(mutex_);
     const auto found = gradients_.extract(pass);
@@ -79,14 +80,14 @@ class LeftGradients : public torch::CustomClassHolder {
   std::map<int, at::Tensor> gradients_;
 };
 
-/// Whether its memory is part of another's, as that of weights which ranks divide is: it may be
-/// gone when the layer has run.
+/// Whether the parameter's memory belongs to another tensor, as that of a sharded weight does: it
+/// may be freed when the layer has run.
 bool is_borrowed(const at::Tensor& parameter) {
   const auto& memory = parameter.storage().data_ptr();
   return memory.get_context() != memory.get();
 }
 
-/// Places of what FusedBatchNorm keeps.
+/// Indices of the tensors that FusedBatchNorm saves.
 enum Kept : size_t {
   kept_input,
   kept_residual,
@@ -99,7 +100,7 @@ enum Kept : size_t {
 };
 
 struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
-  /// The tensors once more, as autograd follows those that are arguments.
+  /// The tensors of `call` are arguments too, since autograd records arguments only.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const std::optional<at::Tensor>& residual,
                             const std::optional<at::Tensor>& weight,
@@ -110,7 +111,8 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     const bool reads_input = call.options.training || gelu || (relu && !rest) ||
                              (weight.has_value() && weight->requires_grad());
     const bool recomputes = gelu || (relu && !rest);
-    const bool is_source = relu && !rest && input.is_cpu();  // of a NormSource
+    // A NormSource may recompute the output.
+    const bool is_source = relu && !rest && input.is_cpu();
     const at::Tensor none;
     const auto copy = [&](const at::Tensor& parameter) {
       const bool needed = is_source && parameter.defined() && is_borrowed(parameter);
@@ -163,18 +165,18 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
   }
 
  private:
-  /// Leaves a residual's gradient with the fused norm that made the residual; false where it is
-  /// to be returned.
+  /// Leaves a residual's gradient with the fused norm that made the residual; false where the
+  /// gradient is to be returned instead.
   static bool left(const at::Tensor& gradient) {
     const auto node = torch::autograd::get_current_node();
-    if (node == nullptr) return false;  // without the engine
+    if (node == nullptr) return false;  // called without the autograd engine
     auto* const maker =
         dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(node->next_edge(1).function.get());
     if (maker == nullptr || !gradient.is_cpu() || !goes_unseen(*node, *maker)) return false;
     return left_with(maker->ctx_).put(torch::autograd::get_current_graph_task_id(), gradient);
   }
 
-  /// What was left here in this backward pass, or an undefined tensor.
+  /// The gradient that was left here in this backward pass, or an undefined tensor.
   static at::Tensor taken(const AutogradContext& context) {
     return left_with(context).take(torch::autograd::get_current_graph_task_id());
   }

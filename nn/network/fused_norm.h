@@ -1,6 +1,6 @@
 // Batch normalisation, the sum with a residual and the activation as one operator with its own
-// backward pass: each reads and writes memory as few times as it can, and the value before the
-// activation is kept nowhere.
+// backward pass. Each pass reads and writes memory as few times as possible, and the value before
+// the activation is not saved.
 #pragma once
 
 #include <memory>
@@ -15,23 +15,25 @@ struct Node;
 
 namespace composer {
 
-/// By one operator where there is one for the call, else step by step. A residual of another type
-/// or layout is made like the input first. The operator's gradients have none of their own:
-/// differentiating twice is an error.
+/// Uses one operator where there is one for the call, else computes step by step. A residual of
+/// another type or layout is converted to the input's first. The operator can be differentiated
+/// only once.
 at::Tensor batch_norm_with(const NormCall& call);
 
-/// Why batch_norm_with() computes the call step by step, for people; empty where it does not.
+/// Why batch_norm_with() computes the call step by step, for people; empty where it uses one
+/// operator.
 std::string why_step_by_step(const NormCall& call);
 
-/// The fused norm whose output a tensor is, for operators that read it again in the backward pass:
-/// what the norm keeps makes it once more, to the bit, so that they need not keep it.
+/// The fused norm that made a tensor, for operators that read the tensor again in the backward
+/// pass: they need not save it, since the norm recomputes it, to the bit, from what it saves
+/// itself.
 class NormSource {
  public:
-  /// Of a norm on the CPU with ReLU and without a residual, while gradients are followed; else
-  /// there is none.
+  /// The source of `output`, if a norm on the CPU with ReLU and without a residual made it while
+  /// gradients were recorded; else nothing.
   static std::optional<NormSource> of(const at::Tensor& output);
 
-  /// In the backward pass, before the norm's own.
+  /// Recomputes the norm's output. Called in the backward pass, before the norm's own.
   at::Tensor output() const;
 
  private:
@@ -39,7 +41,7 @@ class NormSource {
   std::shared_ptr<torch::autograd::Node> norm_;
 };
 
-/// While one lives, its thread computes step by step: for comparisons.
+/// While one lives, its thread computes step by step, for comparisons.
 class Unfused {
  public:
   Unfused() { ++count(); }
@@ -48,7 +50,7 @@ class Unfused {
   Unfused& operator=(const Unfused&) = delete;
 
   static bool here() { return count() > 0; }
-  /// here(), asked by an operator of composer's own that would run otherwise.
+  /// here(), called by a fused operator that would run otherwise.
   static bool keeps_back();
   /// How often keeps_back() was true on this thread.
   static int64_t kept_back();

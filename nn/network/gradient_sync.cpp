@@ -15,7 +15,7 @@ namespace {
 
 using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-/// Begins to add a bucket up over the ranks, in another type where asked.
+/// Begins to sum a bucket over the ranks, converted to `dtype`.
 c10::intrusive_ptr<c10::ivalue::Future> begin_sum(const GroupPtr& group, const at::Tensor& buffer,
                                                   at::ScalarType dtype, SentGradients& all_sent) {
   RECORD_USER_SCOPE("gradient sum");
@@ -54,8 +54,8 @@ constexpr size_t first_bucket_bytes = 1 << 20;
 struct GradientSync::Buckets {
   std::vector<at::Tensor> parameters;
   std::shared_ptr<ProcessGroupCommunicator> communicator;
-  std::vector<std::vector<size_t>> places;  ///< of a bucket's parameters
-  std::unique_ptr<c10d::Reducer> reducer;   ///< null: gradients are summed when asked
+  std::vector<std::vector<size_t>> indices;  ///< indices of each bucket's parameters
+  std::unique_ptr<c10d::Reducer> reducer;    ///< null with when_asked
 
   Buckets(const std::vector<at::Tensor>& trained, const Ranks& ranks,
           const GradientSyncOptions& options, const std::shared_ptr<SentGradients>& sent)
@@ -64,15 +64,15 @@ struct GradientSync::Buckets {
     const auto group = communicator->group();
     const auto bucket_bytes = static_cast<size_t>(options.bucket_mb * (1 << 20));
     const auto first_bytes = std::min(first_bucket_bytes, bucket_bytes);
-    // The last layers' gradients are there first.
+    // The last layers' gradients are ready first.
     const std::vector<at::Tensor> reversed(parameters.rbegin(), parameters.rend());
-    places =
+    indices =
         std::get<0>(c10d::compute_bucket_assignment_by_size(reversed, {first_bytes, bucket_bytes}));
-    for (auto& bucket : places)
+    for (auto& bucket : indices)
       for (auto& index : bucket) index = parameters.size() - 1 - index;
     if (options.when_asked) return;
     reducer = std::make_unique<c10d::Reducer>(
-        parameters, places, group, std::vector<bool>(parameters.size(), false),
+        parameters, indices, group, std::vector<bool>(parameters.size(), false),
         static_cast<int64_t>(bucket_bytes), options.find_unused, /*gradient_as_bucket_view=*/true,
         std::unordered_map<size_t, std::string>(), static_cast<int64_t>(first_bytes),
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
@@ -120,7 +120,8 @@ void GradientSync::after_backward() {
     throw took_no_part();
   }
   buckets_->communicator->add_wait(steady_seconds() - sent_->last);
-  // It would keep the order in which gradients came, step after step, to make buckets of it.
+  // The reducer would otherwise collect the order of gradients, step after step, to rebuild its
+  // buckets.
   buckets_->reducer->reset_state();
 }
 
@@ -139,20 +140,20 @@ void GradientSync::sum(const std::vector<at::Tensor>& parameters) {
   const auto taken = taking_part(parameters);
   if (!options_.find_unused && std::ranges::count(taken, false) > 0) throw took_no_part();
   const auto group = buckets_->communicator->group();
-  std::vector<at::Tensor> sums(parameters.size());  // parts of the buckets, as the Reducer's
+  std::vector<at::Tensor> sums(parameters.size());  // views of the buckets, like the Reducer's
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> pending;
-  for (const auto& bucket : buckets_->places) {
+  for (const auto& bucket : buckets_->indices) {
     int64_t size = 0;
-    for (const auto place : bucket) size += parameters[place].numel();
+    for (const auto index : bucket) size += parameters[index].numel();
     const auto buffer = at::zeros({size}, parameters[bucket[0]].options());
     int64_t begin = 0;
-    for (const auto place : bucket) {
-      const auto& parameter = parameters[place];
-      sums[place] = parameter.is_non_overlapping_and_dense()
+    for (const auto index : bucket) {
+      const auto& parameter = parameters[index];
+      sums[index] = parameter.is_non_overlapping_and_dense()
                         ? buffer.as_strided(parameter.sizes(), parameter.strides(), begin)
                         : buffer.narrow(0, begin, parameter.numel()).view(parameter.sizes());
-      if (parameter.grad().defined()) sums[place].copy_(parameter.grad());
-      parameter.mutable_grad().reset();  // there may be no memory for all gradients twice
+      if (parameter.grad().defined()) sums[index].copy_(parameter.grad());
+      parameter.mutable_grad().reset();  // there may be no memory for two copies of all gradients
       begin += parameter.numel();
     }
     pending.push_back(begin_sum(group, buffer, options_.dtype, *sent_));

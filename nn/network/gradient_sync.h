@@ -1,11 +1,10 @@
-// Gradients of all ranks added up while the backward pass goes on.
+// Sums of gradients over all ranks, overlapped with the backward pass.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -13,26 +12,26 @@
 
 namespace composer {
 
-/// For a backward pass that left out trained parameters where nobody said that it may.
+/// The error for a backward pass that left out trained parameters without find_unused.
 RunError took_no_part();
 
 struct GradientSyncOptions {
-  at::ScalarType dtype = at::kFloat;  ///< that is sent: float (as the gradients are), bfloat16 or
-                                      ///< half, to which each rank's part is rounded
-  double bucket_mb = 25;              ///< gradients are sent in buckets of so many MiB
-  bool find_unused = false;           ///< some parameters may take no part in some backward passes
-  bool when_asked = false;            ///< in sum(), not in the backward pass
+  /// Type of the sent gradients: float (unchanged), bfloat16 or half, to which each rank rounds.
+  at::ScalarType dtype = at::kFloat;
+  double bucket_mb = 25;     ///< size of the buckets in MiB
+  bool find_unused = false;  ///< some parameters may take no part in some backward passes
+  bool when_asked = false;   ///< gradients are summed in sum(), not in the backward pass
 };
 
-/// What a rank gave to be added up since the beginning.
+/// The gradients that a rank has sent since the beginning.
 struct SentGradients {
   int64_t bytes = 0;
   double last = 0;  ///< steady-clock seconds of the last bucket
 };
 
-/// With one rank it does nothing. Buckets depend on the parameters alone, in the reverse of their
-/// order, so that sums of three and more ranks come out the same in every process that trains them.
-/// (Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training").
+/// Does nothing for a single rank. Buckets depend only on the parameters, in reverse order, so that
+/// sums over three or more ranks are the same in every process that trains them (Li et al. 2020,
+/// "PyTorch Distributed: Experiences on Accelerating Data Parallel Training").
 class GradientSync {
  public:
   GradientSync(Ranks ranks, GradientSyncOptions options);
@@ -40,18 +39,18 @@ class GradientSync {
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  /// parameters: those that are trained, in the same order on every rank; other ones than before
-  /// make new buckets. loss: whose backward pass follows. last: of the update's microbatches: its
-  /// backward pass leaves the sum over ranks of all that they gave; those before it send nothing.
+  /// parameters: the trained ones, in the same order on every rank; a different list makes new
+  /// buckets. loss: the tensor whose backward pass follows. last: of an update's microbatches. The
+  /// last backward pass leaves the sum over ranks and microbatches; earlier ones send nothing.
   void before_backward(const std::vector<at::Tensor>& parameters, const at::Tensor& loss,
                        bool last);
   void after_backward();
 
-  /// Adds the gradients of the passes up, with when_asked: to the bits that the backward pass would
-  /// have left. parameters: as before_backward's.
+  /// With when_asked: sums the gradients of the backward passes, with the same bits as in the
+  /// backward pass. parameters: as in before_backward().
   void sum(const std::vector<at::Tensor>& parameters);
 
-  /// That this rank gave to be added up since the beginning.
+  /// Bytes of gradients that this rank has sent since the beginning.
   int64_t bytes() const { return sent_->bytes; }
 
  private:

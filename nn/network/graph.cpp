@@ -4,7 +4,7 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <stdexcept>
+#include <algorithm>
 #include <utility>
 
 #include "nn/network/model.h"
@@ -13,7 +13,7 @@
 namespace composer {
 namespace {
 
-/// Every module in evaluation mode, until the end of the scope.
+/// Puts every module into evaluation mode for a scope.
 class Evaluating {
  public:
   explicit Evaluating(torch::nn::Module& model) {
@@ -21,7 +21,7 @@ class Evaluating {
         [&](torch::nn::Module& module) { modes_.emplace_back(&module, module.is_training()); });
     model.eval();
   }
-  ~Evaluating() {  // outer modules first: train() sets those within too
+  ~Evaluating() {  // outer modules first: train() also sets the modules within
     for (const auto& [module, training] : modes_) module->train(training);
   }
   Evaluating(const Evaluating&) = delete;
@@ -31,7 +31,7 @@ class Evaluating {
   std::vector<std::pair<torch::nn::Module*, bool>> modes_;
 };
 
-/// A copy, which the pass may overwrite, as the weights are.
+/// A copy of the input, which the pass may overwrite, in the weights' type and on their device.
 at::Tensor as_weights(const torch::nn::Module& model, const at::Tensor& input) {
   auto options = input.options();
   for (const auto& parameter : model.parameters())
@@ -47,11 +47,7 @@ at::Tensor as_weights(const torch::nn::Module& model, const at::Tensor& input) {
 std::vector<size_t> Graph::readers(size_t value) const {
   std::vector<size_t> indices;
   for (size_t i = 0; i < operations.size(); ++i)
-    for (const auto& input : operations[i].inputs)
-      if (input == value) {
-        indices.push_back(i);
-        break;
-      }
+    if (std::ranges::count(operations[i].inputs, std::optional(value)) > 0) indices.push_back(i);
   return indices;
 }
 
@@ -67,69 +63,8 @@ const at::Tensor& Graph::constant(const Operation& operation, size_t input) cons
   return values[*operation.inputs[input]].constant;
 }
 
-at::Tensor compute(const Graph::Operation& operation, const std::vector<at::Tensor>& inputs) {
-  static const at::Tensor none;
-  const auto at = [&](size_t i) -> const at::Tensor& {
-    return i < inputs.size() ? inputs[i] : none;
-  };
-  const auto& options = operation.options;
-  switch (operation.kind) {
-    case OperationKind::adaptive_avg_pool2d:
-      return op::adaptive_avg_pool2d(at(0), std::get<AdaptivePool2dOptions>(options));
-    case OperationKind::add:
-      return op::add(at(0), at(1));
-    case OperationKind::avg_pool2d:
-      return op::avg_pool2d(at(0), std::get<Pool2dOptions>(options));
-    case OperationKind::batch_norm:
-      return op::batch_norm(at(0), at(1), at(2), at(3), at(4), std::get<BatchNormOptions>(options));
-    case OperationKind::cat:
-      return op::cat(inputs);
-    case OperationKind::conv2d:
-      return op::conv2d(at(0), at(1), at(2), std::get<Conv2dOptions>(options));
-    case OperationKind::expand:
-      return op::expand(at(0), std::get<ExpandOptions>(options));
-    case OperationKind::flatten:
-      return op::flatten(at(0));
-    case OperationKind::gelu:
-      return op::gelu(at(0));
-    case OperationKind::group_norm:
-      return op::group_norm(at(0), at(1), at(2), std::get<GroupNormOptions>(options));
-    case OperationKind::hardsigmoid:
-      return op::hardsigmoid(at(0));
-    case OperationKind::hardswish:
-      return op::hardswish(at(0));
-    case OperationKind::layer_norm:
-      return op::layer_norm(at(0), at(1), at(2), std::get<LayerNormOptions>(options));
-    case OperationKind::linear:
-      return op::linear(at(0), at(1), at(2));
-    case OperationKind::max_pool2d:
-      return op::max_pool2d(at(0), std::get<Pool2dOptions>(options));
-    case OperationKind::mean:
-      return op::mean(at(0));
-    case OperationKind::multiply:
-      return op::multiply(at(0), at(1));
-    case OperationKind::relu:
-      return op::relu(at(0));
-    case OperationKind::scale:
-      return op::scale(at(0), std::get<ScaleOptions>(options).factor);
-    case OperationKind::sigmoid:
-      return op::sigmoid(at(0));
-    case OperationKind::silu:
-      return op::silu(at(0));
-    case OperationKind::standardize_weight:
-      return op::standardize_weight(at(0), std::get<StandardizeOptions>(options));
-    case OperationKind::to_nchw:
-      return op::to_nchw(at(0));
-    case OperationKind::to_nhwc:
-      return op::to_nhwc(at(0));
-    case OperationKind::unsqueeze:
-      return op::unsqueeze(at(0));
-  }
-  throw std::logic_error("no such operation");
-}
-
 Graph record(Model& model, const at::Tensor& input) {
-  const c10::InferenceMode no_inference(false);  // its tensors do not count what overwrites them
+  const c10::InferenceMode no_inference(false);  // inference tensors do not count their versions
   const at::NoGradGuard no_grad;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const Evaluating evaluating(model);

@@ -1,10 +1,6 @@
 #include "nn/network/layer.h"
 
-#include <stdexcept>
-#include <typeinfo>
-
-#include "nn/network/layer_error.h"
-#include "nn/network/norm_layer.h"
+#include "nn/network/operations.h"
 #include "nn/network/recompute.h"
 #include "nn/network/recorder.h"
 
@@ -15,32 +11,27 @@ at::Tensor Slot::run(const at::Tensor& input) const {
 }
 
 template <class Compute>
-at::Tensor Slot::with_weights(const at::Tensor& input, const Compute& compute) const {
-  if (weights_ == nullptr) return compute();
-  weights_->fetch();
-  return weights_->release(input, compute());
-}
-
-at::Tensor Slot::operator()(const at::Tensor& input) const {
+at::Tensor Slot::computed(const at::Tensor& input, const Compute& compute) const {
   const Recorder::Inside inside(name_);
   try {
-    return with_weights(input, [&] { return run(input); });
+    if (weights_ == nullptr) return compute();
+    weights_->fetch();
+    return weights_->release(input, compute());
   } catch (const LayerError& error) {
     throw error.inside(name_);
   }
+}
+
+at::Tensor Slot::operator()(const at::Tensor& input) const {
+  return computed(input, [&] { return run(input); });
 }
 
 at::Tensor Slot::operator()(const at::Tensor& input, const at::Tensor& residual,
                             Activation activation) const {
-  const Recorder::Inside inside(name_);
-  try {
-    return with_weights(input, [&] {
-      return norm_ != nullptr ? norm_->forward(input, residual, activation)
-                              : followed(run(input), residual, activation);
-    });
-  } catch (const LayerError& error) {
-    throw error.inside(name_);
-  }
+  return computed(input, [&] {
+    return norm_ != nullptr ? norm_->forward(input, residual, activation)
+                            : followed(run(input), residual, activation);
+  });
 }
 
 void Slot::set(std::shared_ptr<Layer> layer) {
@@ -66,20 +57,40 @@ Sequential::Sequential(std::vector<Named> layers) {
   for (auto& [name, layer] : layers) add(name, std::move(layer));
 }
 
-bool Sequential::by_rows() const { return typeid(*this) == typeid(Sequential); }
-
 at::Tensor Block::through_slots(const at::Tensor& input) const {
   at::Tensor x = input;
   for (const auto& slot : slots_) x = slot(x, {}, slot.next());
   return x;
 }
 
-at::Tensor Sequential::forward(const at::Tensor& input) { return through_slots(input); }
-
 at::Tensor ResidualBlock::forward(const at::Tensor& input) {
   const auto inner = branch(input);
   const auto skipped = shortcut(input);
   return last()(inner, skipped, activation());
+}
+
+at::Tensor followed_in_place(at::Tensor output, const at::Tensor& residual, Activation activation) {
+  if (residual.defined()) op::add_(output, residual);
+  switch (activation) {
+    case Activation::none:
+      return output;
+    case Activation::relu:
+      return op::relu_(output);
+    case Activation::gelu:
+      return op::gelu(output);
+  }
+  return output;
+}
+
+at::Tensor followed(const at::Tensor& output, const at::Tensor& residual, Activation activation) {
+  if (residual.defined()) return followed_in_place(op::add(output, residual), {}, activation);
+  return activation == Activation::relu ? op::relu(output)
+                                        : followed_in_place(output, {}, activation);
+}
+
+at::Tensor NormLayer::forward(const at::Tensor& input, const at::Tensor& residual,
+                              Activation activation) {
+  return followed_in_place(normalize(input), residual, activation);
 }
 
 }  // namespace composer

@@ -1,18 +1,20 @@
 #include "nn/network/layers.h"
 
-#include <algorithm>
-#include <typeinfo>
+#include <ATen/autocast_mode.h>
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "nn/network/bf16_conv2d.h"
 #include "nn/network/fused_norm.h"
-#include "nn/network/layer_error.h"
+#include "nn/network/layer.h"
 #include "nn/network/recompute.h"
 
 namespace composer {
 namespace {
 
-// PyTorch's default for convolutions and linear layers, weights and biases alike: kaiming_uniform
-// with a = sqrt(5).
+// PyTorch's default for weights and biases of convolutions and linear layers: kaiming_uniform with
+// a = sqrt(5).
 at::Tensor uniform_by_fan_in(at::IntArrayRef shape, int64_t fan_in) {
   const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
   return at::empty(shape).uniform_(-bound, bound);
@@ -49,9 +51,9 @@ std::array<int64_t, 2> spare_of(const Pool2dOptions& options) {
   return {options.stride[0] - 1, options.stride[1] - 1};
 }
 
-/// "(3x3, stride 2)".
-std::string windows(const Pool2dOptions& options) {
-  return "(" + pair(options.kernel) + ", stride " + short_pair(options.stride) + ")";
+at::Tensor full_precision(const at::Tensor& input) {
+  if (!at::autocast::is_autocast_enabled(input.device().type())) return input;
+  return op::converted(input.to(at::kFloat), input);
 }
 
 }  // namespace
@@ -73,15 +75,9 @@ at::Tensor Conv2d::convolve(const at::Tensor& input, std::array<int64_t, 2> stri
   auto options = options_;
   options.stride = stride;
   if (bf16_conv2d_takes(input, weight, options))
-    return bf16_conv2d(input, weight, rounded_weight(weight, *bf16_copy_), bias, options);
-  return op::conv2d(input, autocast_weight(weight, bf16_copy_), autocast_weight(bias, bias_shadow_),
+    return bf16_conv2d(input, weight, rounded_weight(weight, *weight_copy_), bias, options);
+  return op::conv2d(input, autocast_weight(weight, weight_copy_), autocast_weight(bias, bias_copy_),
                     options);
-}
-
-bool Conv2d::by_rows() const { return typeid(*this) == typeid(Conv2d); }
-
-std::vector<ShadowedWeight> Conv2d::shadowed_weights() const {
-  return {{weight, bf16_copy_}, {bias, bias_shadow_}};
 }
 
 std::string Conv2d::describe() const {
@@ -106,11 +102,10 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double eps, double momentum)
 at::Tensor BatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
                                 Activation activation) {
   if (is_training() && op::values_a_channel(input) == 1)
-    throw LayerError(
-        describe() +
-        " gets one value a channel in training, of which there is no variance; a batch "
-        "needs more samples: set drop_last: true for train_dataset, or another "
-        "train_batch_size or grad_accum");
+    throw LayerError(describe() +
+                     " gets one value a channel in training, which has no variance; a batch "
+                     "needs more samples: set drop_last: true for train_dataset, or another "
+                     "train_batch_size or grad_accum");
   return normalized(input, residual, activation, is_training() ? take_up_batch() : 0);
 }
 
@@ -144,8 +139,6 @@ void BatchNorm2d::to(at::Device device, bool non_blocking) {
   num_batches_tracked.set_data(count);
 }
 
-bool BatchNorm2d::by_rows() const { return typeid(*this) == typeid(BatchNorm2d); }
-
 std::string BatchNorm2d::describe() const {
   return "BatchNorm2d(" + std::to_string(channels_) + ")";
 }
@@ -158,41 +151,31 @@ Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias)
 }
 
 at::Tensor Linear::forward(const at::Tensor& input) {
-  return op::linear(input, autocast_weight(weight, bf16_copy_),
-                    autocast_weight(bias, bias_shadow_));
-}
-
-bool Linear::by_rows() const { return typeid(*this) == typeid(Linear); }
-
-std::vector<ShadowedWeight> Linear::shadowed_weights() const {
-  return {{weight, bf16_copy_}, {bias, bias_shadow_}};
+  return op::linear(input, autocast_weight(weight, weight_copy_),
+                    autocast_weight(bias, bias_copy_));
 }
 
 std::string Linear::describe() const {
   return "Linear(" + std::to_string(in_features_) + ", " + std::to_string(out_features_) + ")";
 }
 
-void MaxPool2d::check_size(const at::Tensor& input) const {
+void Pool2d::check_size(const at::Tensor& input) const {
   check_window(*this, input, options_, spare_of(options_));
+}
+
+std::string Pool2d::describe() const {
+  return name_ + "(" + pair(options_.kernel) + ", stride " + short_pair(options_.stride) + ")";
 }
 
 at::Tensor MaxPool2d::forward(const at::Tensor& input) {
   check_size(input);
-  return op::max_pool2d(input, options_);
+  return op::max_pool2d(input, options());
 }
-
-bool MaxPool2d::by_rows() const { return typeid(*this) == typeid(MaxPool2d); }
-
-std::string MaxPool2d::describe() const { return "MaxPool2d" + windows(options_); }
 
 at::Tensor AvgPool2d::forward(const at::Tensor& input) {
-  check_window(*this, input, options_, spare_of(options_));
-  return op::avg_pool2d(input, options_);
+  check_size(input);
+  return op::avg_pool2d(input, options());
 }
-
-bool AvgPool2d::by_rows() const { return typeid(*this) == typeid(AvgPool2d); }
-
-std::string AvgPool2d::describe() const { return "AvgPool2d" + windows(options_); }
 
 at::Tensor ReLU::forward(const at::Tensor& input) {
   return in_place_ ? op::relu_(input) : op::relu(input);
@@ -200,8 +183,8 @@ at::Tensor ReLU::forward(const at::Tensor& input) {
 
 at::Tensor AdaptiveAvgPool2d::forward(const at::Tensor& input) {
   const int64_t height = op::height(input), width = input.size(3);
-  // Where all cells are alike, avg_pool2d is the same; the gradient of adaptive_avg_pool2d is not
-  // deterministic on a GPU. One cell is a mean there.
+  // Where all cells have one size, avg_pool2d gives the same, and its gradient is deterministic on
+  // a GPU, unlike that of adaptive_avg_pool2d. For a single cell LibTorch computes a mean.
   if (size_ > 1 && height % size_ == 0 && width % size_ == 0) {
     const std::array<int64_t, 2> cell{height / size_, width / size_};
     return op::flatten(op::avg_pool2d(input, {.kernel = cell, .stride = cell}));
@@ -211,6 +194,42 @@ at::Tensor AdaptiveAvgPool2d::forward(const at::Tensor& input) {
 
 std::string AdaptiveAvgPool2d::describe() const {
   return "AdaptiveAvgPool2d(" + std::to_string(size_) + ")";
+}
+
+LayerNorm::LayerNorm(int64_t features, double eps) : features_(features), eps_(eps) {
+  weight = register_parameter("weight", at::ones({features}));
+  bias = register_parameter("bias", at::zeros({features}));
+}
+
+at::Tensor LayerNorm::normalize(const at::Tensor& input) {
+  return op::layer_norm(full_precision(input), weight, bias, {features_, eps_});
+}
+
+std::string LayerNorm::describe() const { return "LayerNorm(" + std::to_string(features_) + ")"; }
+
+at::Tensor LayerNorm2d::normalize(const at::Tensor& input) {
+  return op::to_nchw(LayerNorm::normalize(op::to_nhwc(input)));
+}
+
+std::string LayerNorm2d::describe() const {
+  return "LayerNorm2d(" + std::to_string(features_) + ")";
+}
+
+GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps)
+    : groups_(groups), channels_(channels), eps_(eps) {
+  if (groups < 1 || channels % groups != 0)
+    throw UserError("group norm: " + std::to_string(channels) + " channels do not make " +
+                    std::to_string(groups) + " groups of the same size");
+  weight = register_parameter("weight", at::ones({channels}));
+  bias = register_parameter("bias", at::zeros({channels}));
+}
+
+at::Tensor GroupNorm::normalize(const at::Tensor& input) {
+  return op::group_norm(full_precision(input), weight, bias, {groups_, eps_});
+}
+
+std::string GroupNorm::describe() const {
+  return "GroupNorm(" + std::to_string(groups_) + ", " + std::to_string(channels_) + ")";
 }
 
 }  // namespace composer

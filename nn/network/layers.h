@@ -1,20 +1,20 @@
-// The layers that convolutional networks are built from, with PyTorch's parameter names and default
-// initialisation.
+// The layers of convolutional networks, with PyTorch's parameter names and default initialisation.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <typeinfo>
 
 #include "nn/network/bf16_copy.h"
 #include "nn/network/layer.h"
-#include "nn/network/norm_layer.h"
 #include "nn/network/operations.h"
 
 namespace composer {
 
-/// weight [out, in / groups, kh, kw], bias [out] or undefined. LayerError for images that are
-/// smaller than the kernel.
-class Conv2d : public Layer, public HasShadows {
+/// weight [out, in / groups, kh, kw], bias [out] or undefined. LayerError for images smaller than
+/// the kernel.
+class Conv2d : public Layer, public Bf16Weights {
  public:
   explicit Conv2d(const Conv2dOptions& options);
   /// Shares the tensors of `other`.
@@ -22,28 +22,21 @@ class Conv2d : public Layer, public HasShadows {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
-  bool by_rows() const override;
-
-  std::vector<ShadowedWeight> shadowed_weights() const override;
+  bool by_rows() const override { return typeid(*this) == typeid(Conv2d); }
 
   const Conv2dOptions& options() const { return options_; }
-  at::Tensor weight, bias;
 
  protected:
   at::Tensor convolve(const at::Tensor& input, std::array<int64_t, 2> stride) const;
 
   Conv2dOptions options_;
-
- private:
-  std::shared_ptr<Bf16Copy> bf16_copy_ = std::make_shared<Bf16Copy>();
-  std::shared_ptr<Bf16Copy> bias_shadow_ = std::make_shared<Bf16Copy>();
 };
 
 /// weight, bias [channels]; buffers running_mean, running_var [channels], num_batches_tracked [].
 /// momentum is the weight of the new batch (PyTorch's convention). LayerError in training for one
-/// value a channel, of which there is no variance. num_batches_tracked stays on the CPU wherever
-/// the layer goes: nothing is computed from it, and a GPU would take a kernel to count. What
-/// follows the norm is computed with it (fused_norm.h), so derived classes override forward().
+/// value per channel, which has no variance. num_batches_tracked always stays on the CPU: nothing
+/// is computed from it, and counting on a GPU would take a kernel. The norm is computed together
+/// with what follows (fused_norm.h), so derived classes override forward().
 class BatchNorm2d : public NormLayer {
  public:
   explicit BatchNorm2d(int64_t channels, double eps = 1e-5, double momentum = 0.1);
@@ -53,7 +46,7 @@ class BatchNorm2d : public NormLayer {
                      Activation activation) override;
   std::string why_separate() const override { return ""; }
   std::string describe() const override;
-  bool by_rows() const override;
+  bool by_rows() const override { return typeid(*this) == typeid(BatchNorm2d); }
 
   using Layer::to;
   void to(at::Device device, at::ScalarType type, bool non_blocking = false) override;
@@ -64,13 +57,13 @@ class BatchNorm2d : public NormLayer {
  protected:
   at::Tensor normalize(const at::Tensor& input) final { return forward(input); }
 
-  /// activation(norm of input + residual); in training `momentum` is the input's weight in the
+  /// activation(norm of input + residual); in training `momentum` is the batch's weight in the
   /// running statistics.
   at::Tensor normalized(const at::Tensor& input, const at::Tensor& residual, Activation activation,
                         double momentum);
 
-  /// Counts a training batch and returns its weight in the running statistics: momentum; 0, and not
-  /// counted, where a block runs again for its gradients.
+  /// Counts a training batch and returns its weight in the running statistics: momentum; or 0,
+  /// uncounted, where a block runs again in the backward pass.
   double take_up_batch();
 
   int64_t channels_;
@@ -78,57 +71,52 @@ class BatchNorm2d : public NormLayer {
 };
 
 /// weight [out, in], bias [out] or undefined. Input [N, ..., in].
-class Linear : public Layer, public HasShadows {
+class Linear : public Layer, public Bf16Weights {
  public:
   Linear(int64_t in_features, int64_t out_features, bool bias = true);
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
-  bool by_rows() const override;
-  std::vector<ShadowedWeight> shadowed_weights() const override;
-
-  at::Tensor weight, bias;
+  bool by_rows() const override { return typeid(*this) == typeid(Linear); }
 
  private:
   int64_t in_features_, out_features_;
-  std::shared_ptr<Bf16Copy> bf16_copy_ = std::make_shared<Bf16Copy>();
-  std::shared_ptr<Bf16Copy> bias_shadow_ = std::make_shared<Bf16Copy>();
 };
 
-/// LayerError for images that are smaller than the kernel.
-class MaxPool2d : public Layer {
+/// Pooling by windows. LayerError for images smaller than the kernel.
+class Pool2d : public Layer {
  public:
-  explicit MaxPool2d(const Pool2dOptions& options) : options_(options) {}
-
-  at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
-  bool by_rows() const override;
-
   const Pool2dOptions& options() const { return options_; }
 
  protected:
+  Pool2d(std::string name, const Pool2dOptions& options)
+      : name_(std::move(name)), options_(options) {}
   void check_size(const at::Tensor& input) const;
 
  private:
+  std::string name_;
   Pool2dOptions options_;
 };
 
-/// Padding counts as zeros, and cells past it (ceil_mode) not at all. LayerError as MaxPool2d.
-class AvgPool2d : public Layer {
+class MaxPool2d : public Pool2d {
  public:
-  explicit AvgPool2d(const Pool2dOptions& options) : options_(options) {}
+  explicit MaxPool2d(const Pool2dOptions& options) : Pool2d("MaxPool2d", options) {}
 
   at::Tensor forward(const at::Tensor& input) override;
-  std::string describe() const override;
-  bool by_rows() const override;
-
-  const Pool2dOptions& options() const { return options_; }
-
- private:
-  Pool2dOptions options_;
+  bool by_rows() const override { return typeid(*this) == typeid(MaxPool2d); }
 };
 
-/// in_place: overwrites its input, which nothing else may need then (the output of a convolution or
+/// Padding counts as zeros; cells beyond the padding (ceil_mode) do not count.
+class AvgPool2d : public Pool2d {
+ public:
+  explicit AvgPool2d(const Pool2dOptions& options) : Pool2d("AvgPool2d", options) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  bool by_rows() const override { return typeid(*this) == typeid(AvgPool2d); }
+};
+
+/// in_place: overwrites its input, which nothing else may need (the output of a convolution or
 /// BatchNorm2d).
 class ReLU : public Layer {
  public:
@@ -150,26 +138,36 @@ class Gelu : public Layer {
   bool by_rows() const override { return true; }
 };
 
+/// A layer that is one operation without parameters.
+class OperationLayer : public Layer {
+ public:
+  OperationLayer(std::string description, at::Tensor (*operation)(const at::Tensor& input))
+      : description_(std::move(description)), operation_(operation) {}
+
+  at::Tensor forward(const at::Tensor& input) override { return operation_(input); }
+  std::string describe() const override { return description_; }
+
+ private:
+  std::string description_;
+  at::Tensor (*operation_)(const at::Tensor& input);
+};
+
 /// x * sigmoid(x) (Elfwing et al. 2017, arXiv:1702.03118).
-class Silu : public Layer {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return op::silu(input); }
-  std::string describe() const override { return "SiLU"; }
+struct Silu : OperationLayer {
+  Silu() : OperationLayer("SiLU", op::silu) {}
 };
 
-/// x / 6 + 1 / 2 within [0, 1], and x times that (Howard et al. 2019, arXiv:1905.02244).
-class Hardsigmoid : public Layer {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return op::hardsigmoid(input); }
-  std::string describe() const override { return "Hardsigmoid"; }
-};
-class Hardswish : public Layer {
- public:
-  at::Tensor forward(const at::Tensor& input) override { return op::hardswish(input); }
-  std::string describe() const override { return "Hardswish"; }
+/// x / 6 + 1 / 2 within [0, 1] (Howard et al. 2019, arXiv:1905.02244).
+struct Hardsigmoid : OperationLayer {
+  Hardsigmoid() : OperationLayer("Hardsigmoid", op::hardsigmoid) {}
 };
 
-/// [N, C, H, W] -> [N, C * size * size], each cell the mean over its share of the image.
+/// x * hardsigmoid(x).
+struct Hardswish : OperationLayer {
+  Hardswish() : OperationLayer("Hardswish", op::hardswish) {}
+};
+
+/// [N, C, H, W] -> [N, C * size * size], each cell the mean over its part of the image.
 class AdaptiveAvgPool2d : public Layer {
  public:
   explicit AdaptiveAvgPool2d(int64_t size = 1) : size_(size) {}
@@ -180,6 +178,59 @@ class AdaptiveAvgPool2d : public Layer {
 
  private:
   int64_t size_;
+};
+
+/// Normalises over the last dimension. weight, bias [features]; input [..., features] (Ba et al.
+/// 2016, arXiv:1607.06450). Under autocast LayerNorm and GroupNorm compute in float32 on every
+/// device, as PyTorch does on a GPU.
+class LayerNorm : public NormLayer {
+ public:
+  explicit LayerNorm(int64_t features, double eps = 1e-5);
+  /// Shares the tensors of `other`.
+  LayerNorm(const LayerNorm& other) = default;
+
+  std::string describe() const override;
+
+  at::Tensor weight, bias;
+
+ protected:
+  at::Tensor normalize(const at::Tensor& input) override;
+
+  int64_t features_;
+  double eps_;
+};
+
+/// LayerNorm over the channels of each pixel. Input [N, features, H, W].
+class LayerNorm2d : public LayerNorm {
+ public:
+  using LayerNorm::LayerNorm;
+
+  std::string describe() const override;
+
+ protected:
+  at::Tensor normalize(const at::Tensor& input) override;
+};
+
+/// Normalises over groups of channels / groups neighbouring channels. weight, bias [channels];
+/// input [N, channels, ...] (Wu and He 2018, arXiv:1803.08494). UserError unless groups divides
+/// channels. Under autocast LibTorch's group norm returns NCHW for any input: with channels_last
+/// each one costs two conversions.
+class GroupNorm : public NormLayer {
+ public:
+  GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5);
+  /// Shares the tensors of `other`.
+  GroupNorm(const GroupNorm& other) = default;
+
+  std::string describe() const override;
+  bool by_rows() const override { return typeid(*this) == typeid(GroupNorm); }
+
+  at::Tensor weight, bias;
+
+ protected:
+  at::Tensor normalize(const at::Tensor& input) override;
+
+  int64_t groups_, channels_;
+  double eps_;
 };
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// What a library of Python's calls the tensors of a network.
+// The names of a network's tensors in a Python library.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,27 @@
 
 namespace composer {
 
-/// The library's tensors hold the same numbers in the same order, under names and in shapes that
-/// may be others.
+/// The library's tensors hold the same numbers in the same order; names and shapes may differ.
 struct LibraryNames {
-  /// Paths of layers, for all that is below them, or of tensors: ours and the library's. The
-  /// longest that fits counts; what none fits has the same name.
+  /// Our path -> the library's path, of a layer (for everything below it) or of a tensor. The
+  /// longest path that fits counts; a tensor that none fits has the same name.
   std::map<std::string, std::string> paths{};
-  /// The library's shapes, where they are others, by our names of the tensors.
+  /// The library's shapes where they differ, by our names of the tensors.
   std::map<std::string, std::vector<int64_t>> shapes{};
-  /// The library's network, and what makes it compute something else all the same; empty: nothing.
+  /// The library's network, and why it computes something else all the same; empty where it does
+  /// not.
   std::string difference{};
-  /// Pixels a side of images from which on it computes something else; 0: it never does.
+  /// Side of images, in pixels, from which on the library's network computes something else; 0:
+  /// never.
   int64_t differs_from = 0;
 
-  std::string name_of(const std::string& ours) const;
+  std::string name_of(const std::string& ours) const {
+    for (size_t end = ours.size(); end != std::string::npos && end > 0;
+         end = ours.rfind('.', end - 1))
+      if (const auto found = paths.find(ours.substr(0, end)); found != paths.end())
+        return found->second + ours.substr(end);
+    return ours;
+  }
 };
 
 }  // namespace composer

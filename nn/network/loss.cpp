@@ -2,8 +2,6 @@
 
 #include <ATen/core/Reduction.h>
 
-#include "nn/network/in_float32.h"
-
 namespace composer {
 
 at::Tensor soft_cross_entropy(const at::Tensor& logits, const Target& target, Over over) {

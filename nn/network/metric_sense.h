@@ -1,4 +1,4 @@
-// Which way a metric is to go, by its name.
+// The direction of metrics, by their names.
 #pragma once
 
 #include <cmath>
@@ -6,10 +6,10 @@
 
 namespace composer {
 
-/// The name of val_dataset among the sets that are evaluated on.
+/// The name of val_dataset among the evaluation sets.
 inline constexpr std::string_view main_evaluation = "eval";
 
-/// The set of a metric of an evaluation: "eval" of "metrics/eval/Accuracy". Empty for all others.
+/// The set of an evaluation metric: "eval" of "metrics/eval/Accuracy". Empty for all other metrics.
 inline std::string_view evaluation_set(std::string_view metric) {
   constexpr std::string_view beginning = "metrics/";
   if (!metric.starts_with(beginning)) return {};
@@ -20,14 +20,14 @@ inline std::string_view evaluation_set(std::string_view metric) {
   return set == "train" ? std::string_view() : set;
 }
 
-/// Whether of two values of the metric ("metrics/eval/CrossEntropy", "loss/train") the smaller one
-/// is the better.
+/// Whether the smaller of two values of the metric ("metrics/eval/CrossEntropy", "loss/train") is
+/// the better one.
 inline bool smaller_is_better(std::string_view metric) {
   return metric.starts_with("loss") || metric.find("Entropy") != std::string_view::npos ||
          metric.ends_with("/MAE") || metric.ends_with("/MSE");
 }
 
-/// Whether the metric is a share of samples, in [0, 1].
+/// Whether the metric is a fraction, in [0, 1].
 inline bool is_share(std::string_view metric) {
   return metric.ends_with("Accuracy") || metric.ends_with("/mAP");
 }

@@ -1,4 +1,4 @@
-// What a network is judged by, gathered over batches without waiting for the device.
+// Metrics of a network, accumulated over batches without waiting for the device.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,15 +23,15 @@ class EvaluationMetrics {
 
   /// outputs [N, K] of any floating type; target on the same device. Does not wait for the device.
   virtual void update(const at::Tensor& outputs, const Target& target) = 0;
-  /// Takes in what the other ranks have seen. device: theirs.
+  /// Adds the samples of the other ranks. device: of all ranks.
   virtual void sum(const Ranks& ranks, at::Device device) = 0;
   /// Name and value; NaN where no sample was seen. Waits for the device.
   virtual std::vector<std::pair<std::string, double>> compute() const = 0;
 };
 
 /// Accuracy, Top5Accuracy (with more than 5 classes) and CrossEntropy, each the mean over all
-/// samples seen, so that a short batch counts for what it holds. A mixed target counts as its
-/// heavier class in the accuracies; label smoothing is left out of all of them.
+/// samples, so that a short batch counts by its size. In accuracies a mixed target counts as its
+/// heavier class; label smoothing is left out of all metrics.
 class ClassificationMetrics final : public EvaluationMetrics {
  public:
   explicit ClassificationMetrics(int64_t num_classes);
@@ -52,42 +52,83 @@ class ClassificationMetrics final : public EvaluationMetrics {
   at::Tensor sums_;
 };
 
-/// A problem's line about the field `monitor` where that is no metric of an evaluation at all
-/// ("metrics/eval/Accuracy" is one, or another set's); else empty.
+/// bool [N, K]: whether the output, a logit, is on the right side of one half for its label.
+at::Tensor right_labels(const at::Tensor& outputs, const at::Tensor& values);
+
+/// The area under precision over recall of one label, each step as high as its precision
+/// (sklearn.metrics.average_precision_score). scores, holds (0 or 1): [N] on the CPU. NaN where the
+/// label never holds.
+double average_precision(const at::Tensor& scores, const at::Tensor& holds);
+
+/// Metrics of labels: mAP, the mean of average_precision over the labels that ever hold; Accuracy,
+/// the fraction of right_labels; BinaryCrossEntropy, the mean over samples and labels. Keeps 8
+/// bytes per sample and label.
+class LabelMetrics final : public EvaluationMetrics {
+ public:
+  static std::vector<std::string> names() { return {"mAP", "Accuracy", "BinaryCrossEntropy"}; }
+
+  void update(const at::Tensor& outputs, const Target& target) override;
+  std::vector<std::pair<std::string, double>> compute() const override;
+  void sum(const Ranks& ranks, at::Device device) override;
+
+ private:
+  std::vector<at::Tensor> seen_;  ///< float32 [N, 2, K]: outputs and values
+};
+
+/// Metrics of numbers: MAE and MSE, the means of absolute and squared differences over samples and
+/// outputs, and R2, the mean over outputs of 1 - MSE / variance (sklearn.metrics.r2_score). An
+/// output whose values are all equal has R2 1 without errors, else 0.
+class RegressionMetrics final : public EvaluationMetrics {
+ public:
+  explicit RegressionMetrics(int64_t outputs);
+
+  static std::vector<std::string> names() { return {"MAE", "MSE", "R2"}; }
+
+  void update(const at::Tensor& outputs, const Target& target) override;
+  std::vector<std::pair<std::string, double>> compute() const override;
+  void sum(const Ranks& ranks, at::Device device) override;
+
+ private:
+  /// float64 [5, K]: samples, and sums of absolute and squared differences, values, their squares.
+  at::Tensor sums_;
+};
+
+/// The problem with the field `monitor` where it is no metric of an evaluation
+/// ("metrics/eval/Accuracy" is one); else empty.
 std::string check_monitor(const std::string& monitor);
 
-/// UserError naming `key` where `metric` ("metrics/eval/Accuracy") is none of the names
-/// ("Accuracy") that evaluations on `sets` ("eval") give. No sets: as if there were the one that
-/// `metric` is of.
+/// UserError naming `key` unless `metric` ("metrics/eval/Accuracy") is one of the names
+/// ("Accuracy") that evaluations on `sets` ("eval") give. Without sets: as if the metric's own set
+/// existed.
 void check_is_evaluated(const std::string& key, const std::string& metric,
                         const std::vector<std::string>& names,
                         const std::vector<std::string>& sets = {});
 
-/// How often samples of each class were taken for which, without waiting for the device. Takes 8
-/// bytes a sample, however many classes there are.
+/// How often samples of each class were predicted as each class, without waiting for the device.
+/// Keeps 8 bytes per sample, whatever the number of classes.
 class ConfusionMatrix {
  public:
   explicit ConfusionMatrix(int64_t num_classes) : num_classes_(num_classes) {}
 
   /// logits [N, num_classes], classes int64 [N], on the same device.
   void add(const at::Tensor& logits, const at::Tensor& classes);
-  /// Takes in what the other ranks have seen. device: theirs.
+  /// Adds the samples of the other ranks. device: of all ranks.
   void sum(const Ranks& ranks, at::Device device);
-  /// What has samples, ascending: int64 [n, 3] of true class, taken for, samples; on the CPU. Waits
-  /// for the device.
+  /// The cells with samples, ascending: int64 [n, 3] of true class, predicted class, samples; on
+  /// the CPU. Waits for the device.
   at::Tensor cells() const;
-  /// Everything: int64 [true class][taken for], on the CPU. Waits for the device.
+  /// All cells: int64 [true class][predicted class], on the CPU. Waits for the device.
   at::Tensor counts() const;
 
  private:
-  at::Tensor all_places() const;
+  at::Tensor all_cells() const;
 
   int64_t num_classes_;
-  /// Of each batch int64 [N]: the samples' places in the matrix, row by row.
-  std::vector<at::Tensor> places_;
+  /// int64 [N] for each batch: the samples' cell indices in the matrix, row by row.
+  std::vector<at::Tensor> cell_indices_;
 };
 
-/// The best value of a metric so far; another metric begins anew.
+/// The best value of a metric so far; a different metric starts anew.
 class BestMetric : public Stateful {
  public:
   /// Whether `value` is a new best of the metric.
@@ -101,8 +142,8 @@ class BestMetric : public Stateful {
   std::optional<double> value_;
 };
 
-/// A metric's mean over the training samples of all ranks, without waiting for the device. value()
-/// and state_dict() are for all ranks to call.
+/// A metric's mean over the training samples of all ranks, without waiting for the device. All
+/// ranks call value() and state_dict().
 class RunningMetric : public Stateful {
  public:
   explicit RunningMetric(at::Device device, Ranks ranks = {});
@@ -120,7 +161,7 @@ class RunningMetric : public Stateful {
   at::Tensor of_all() const;
 
   Ranks ranks_;
-  at::Tensor sums_;  ///< float64 [2]: the metric's, samples
+  at::Tensor sums_;  ///< float64 [2]: sum of the metric, samples
 };
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// A model under a run's precision: the one place where forward passes happen.
+// A model with a run's precision: all forward passes go through it.
 #pragma once
 
 #include "nn/distributed/ranks.h"
@@ -11,8 +11,8 @@ class ShardedParameters;
 
 class Network {
  public:
-  /// Refers to `model` and to `weights`, its weights where ranks share them out, which must outlive
-  /// it. rows: the ranks that have the rows of the same images (Ranks::of_rows()); not with
+  /// Refers to `model`, and to `weights` where the model's weights are sharded; both must outlive
+  /// it. rows: the ranks that have rows of the same images (Ranks::of_rows()); not together with
   /// `weights`.
   Network(Model& model, Precision precision = Precision::fp32, at::Device device = at::kCPU,
           ShardedParameters* weights = nullptr, Ranks rows = {})
@@ -22,9 +22,9 @@ class Network {
         weights_(weights),
         rows_(std::move(rows)) {}
 
-  /// Normalised images [N, C, H, W] -> logits [N, num_classes]; where ranks share the images, all
-  /// of them get whole images and the same logits. RunError, with the model's title and the shape,
-  /// when a layer fails on them.
+  /// Normalised images [N, C, H, W] -> logits [N, num_classes]. With spatial parallelism every rank
+  /// of an image passes whole images and gets the same logits. RunError with the model's title and
+  /// the shape when a layer fails.
   at::Tensor forward(const at::Tensor& images) const;
 
   at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) const;

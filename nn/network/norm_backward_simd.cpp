@@ -13,20 +13,20 @@ HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {
 
-/// Gradients where `values` are more than `zero`, or not numbers.
+/// Gradients where `values` are above `zero` or NaN; else 0.
 HWY_INLINE Pair where_more(Pair values, float zero, Pair gradients) {
   const auto least = hn::Set(NormTag(), zero);
   return {hn::IfThenZeroElse(hn::Le(values.a, least), gradients.a),
           hn::IfThenZeroElse(hn::Le(values.b, least), gradients.b)};
 }
 
-/// x * P(less than x) rises by P(less than x) + x * density.
+/// The slope of x * P(X < x): P(X < x) + x * density.
 HWY_INLINE NormVector gelu_slope(NormVector z) {
   const auto [below, density] = normal_at(z);
   return hn::MulAdd(z, density, below);
 }
 
-/// What a slope needs of a block of columns.
+/// A slope's parameters for a block of columns.
 template <NormSlope slope, class Number, bool part>
 struct Sloping {
   static constexpr bool reads_input =
@@ -38,7 +38,7 @@ struct Sloping {
       : scale(reads_input ? columns<Number, part>(all.scale + column, n) : zeros()),
         shift(reads_input ? columns<Number, part>(all.shift + column, n) : zeros()) {}
 
-  /// Gradients of the values before the activation; n values of `rest` from `at` on.
+  /// Gradients before the activation, of n values from offset `at` on.
   HWY_INLINE Pair operator()(Pair gradient, Pair input, const void* rest, int64_t at,
                              int64_t n) const {
     if constexpr (slope == NormSlope::one) return gradient;

@@ -68,19 +68,14 @@ struct ApplyPass {
   }
 };
 
-template <Activation activation>
-void apply_with(const NormRows& rows, const NormApply& all) {
-  over_rows(rows, ApplyPass<activation>{rows, all});
-}
-
 void apply(const NormRows& rows, Activation activation, const NormApply& all) {
   switch (activation) {
     case Activation::none:
-      return apply_with<Activation::none>(rows, all);
+      return over_rows(rows, ApplyPass<Activation::none>{rows, all});
     case Activation::relu:
-      return apply_with<Activation::relu>(rows, all);
+      return over_rows(rows, ApplyPass<Activation::relu>{rows, all});
     case Activation::gelu:
-      return apply_with<Activation::gelu>(rows, all);
+      return over_rows(rows, ApplyPass<Activation::gelu>{rows, all});
   }
 }
 

@@ -6,27 +6,28 @@
 namespace composer {
 namespace {
 
-/// Of a run, about: the memory of its sums is small beside it, and it fits a second-level cache.
+/// About as many values as a run has: the memory of its sums is small beside them, and they fit a
+/// second-level cache.
 constexpr int64_t run_values = 1 << 16;
-/// A run of NHWC has at least so many pixels, however many channels, for the same reason.
+/// Fewest pixels of a run of NHWC, whatever the number of channels, for the same reason.
 constexpr int64_t least_pixels = 64;
 
-/// Columns of a row of NHWC: enough for the loop over them, and few enough for their sums to stay
-/// in a first-level cache.
+/// Columns of a row of NHWC: enough for the loop over columns, and few enough for their sums to
+/// stay in a first-level cache.
 constexpr int64_t least_width = 256;
 constexpr int64_t most_width = 4096;
-/// No vector is wider; a row that is no multiple of it ends in part of a block.
+/// The widest vector; a row that is no multiple of it ends in a partial block.
 constexpr int64_t block = 32;
-/// Columns of a row of NCHW, at most.
+/// Most columns of a row of NCHW.
 constexpr int64_t plane_width = 1024;
 
-/// A multiple of the channels, and of a block where that is not too much.
+/// A multiple of the channels, and of a block where that is at most most_width.
 int64_t width_of(int64_t channels) {
   const int64_t least = std::lcm(channels, block);
   return least > most_width ? channels : least * at::divup(least_width, least);
 }
 
-/// In eight sums, which vectors hold.
+/// Adds up in eight sums, which fit vectors.
 float sum_of(std::span<const float> values) {
   std::array<float, 8> sums{};
   size_t i = 0;

@@ -1,5 +1,5 @@
-// How images are cut into runs for the passes of norm_simd.h. Nothing here depends on the number of
-// threads, so sums do not either.
+// Splits images into runs for the passes of norm_simd.h. The runs, and so the sums, do not depend
+// on the number of threads.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -14,44 +14,44 @@
 
 namespace composer {
 
-/// Rows of values, and of NHWC images a shorter row behind them. The column j of a row is of
-/// channel channel + j / repeated % channels.
+/// Rows of values, and for NHWC images one shorter row after them. Column j of a row belongs to
+/// channel `channel` + j / repeated % channels.
 struct NormRun {
-  int64_t begin;  ///< the first value's place among the images' values
+  int64_t begin;  ///< index of the first value among the images' values
   NormRows rows;
   int64_t rest;               ///< values of the shorter row
-  int64_t channel, channels;  ///< the first one, and how many
-  int64_t repeated;           ///< columns that a channel has side by side
-  int64_t part;               ///< which of the sums over a channel it adds to
+  int64_t channel, channels;  ///< the first channel, and their number
+  int64_t repeated;           ///< neighbouring columns of one channel
+  int64_t part;               ///< index of the sums over a channel that the run adds to
 };
 
-/// Of NHWC a run has all channels of some pixels; of NCHW it has some pixels of some channels of
-/// some images, a row each. Each channel's values lie in the same number of parts, one run each.
+/// A run of NHWC has all channels of some pixels; a run of NCHW has some pixels of some channels of
+/// some images, one row per image. The values of each channel are in the same number of parts, with
+/// one run each.
 class NormRuns {
  public:
-  /// images [N, C, H, W], NHWC or NCHW without gaps, float32 or bfloat16, not empty.
+  /// images: dense NHWC or NCHW [N, C, H, W], float32 or bfloat16, not empty.
   explicit NormRuns(const at::Tensor& images);
 
   int64_t channels() const { return channels_; }
   int64_t values_a_channel() const { return images_ * pixels_; }
   int64_t parts() const { return parts_; }
-  /// Of a channel in a part.
+  /// The number of values of one channel in a part.
   int64_t values(int64_t part) const;
 
   int64_t size() const { return parts_ * groups_; }
   NormRun operator[](int64_t i) const;
-  /// Of the longest row.
+  /// The width of the longest row.
   int64_t width() const { return width_; }
 
-  /// Where the i-th value lies in the images' memory, or in that of something like them; null for
-  /// null.
+  /// The address of the i-th value in memory laid out like the images'; null for null.
   template <class Byte>
   Byte* at(Byte* memory, int64_t i) const {
     return memory == nullptr ? nullptr : memory + i * (bf16_ ? 2 : 4);
   }
 
-  /// Calls make_body()(run) for each run, several runs by what one call of make_body gave, in
-  /// parallel. last_first: for a second pass over the same memory, whose end the caches still hold.
+  /// Calls body(run) for each run, in parallel; each thread makes its bodies by make_body().
+  /// last_first: for a second pass over the same memory, whose end is still in the caches.
   template <class MakeBody>
   void for_each(bool last_first, const MakeBody& make_body) const {
     at::parallel_for(0, size(), grain_, [&](int64_t begin, int64_t end) {
@@ -67,13 +67,13 @@ class NormRuns {
   int64_t images_, channels_, pixels_;
   bool channels_last_, bf16_;
   int64_t width_ = 0;
-  int64_t together_ = 0;  ///< of a run, at most: pixels (NHWC), images (NCHW)
+  int64_t together_ = 0;  ///< at most, of a run: pixels (NHWC), images (NCHW)
   int64_t of_group_ = 0;  ///< channels of a run, at most
   int64_t of_piece_ = 0;  ///< pixels of a channel in a row of NCHW, at most
   int64_t pieces_ = 1, parts_ = 0, groups_ = 1, grain_ = 1;
 };
 
-/// Calls body(rows, first value) for the rows of a run, then for the shorter one.
+/// Calls body(rows, index of the first value) for the rows of a run, then for the shorter row.
 template <class Body>
 void for_rows(const NormRun& run, const Body& body) {
   if (run.rows.rows > 0) body(run.rows, run.begin);
@@ -82,17 +82,17 @@ void for_rows(const NormRun& run, const Body& body) {
          run.begin + run.rows.rows * run.rows.width);
 }
 
-/// Numbers for each channel in each part.
+/// Sums of several kinds for each channel in each part.
 class NormSums {
  public:
   NormSums(const NormRuns& runs, int64_t kinds);
 
-  /// Those of a run's channels.
+  /// The sums of a run's channels.
   std::span<float> of(const NormRun& run, int64_t kind);
-  /// Of all channels.
+  /// The sums of all channels.
   const float* of(int64_t part, int64_t kind) const;
 
-  /// Of each channel, over all parts in their order.
+  /// Each channel's sum over all parts, in their order.
   std::vector<double> total(int64_t kind) const;
 
  private:
@@ -100,21 +100,22 @@ class NormSums {
   std::vector<float> values_;
 };
 
-/// Channels' parameters, by the columns of a run.
+/// Spreads parameters of channels over the columns of a run.
 class NormColumns {
  public:
-  /// channels: those of the run. Valid until the next call, or as long as `channels`.
+  /// channels: of the run's channels. The result is valid until the next call, and no longer than
+  /// `channels`.
   const float* of(const float* channels, const NormRun& run);
 
  private:
   std::vector<float> row_;
 };
 
-/// The same of several parameters of all channels, for one run after another.
+/// NormColumns of several parameters, for one run after another.
 template <size_t count>
 class NormParameters {
  public:
-  /// channels: each [C] in memory, or null, which stays null.
+  /// channels: each [C], or null, which stays null.
   explicit NormParameters(const std::array<const float*, count>& channels) : channels_(channels) {}
 
   const std::array<const float*, count>& of(const NormRun& run) {
@@ -132,10 +133,10 @@ class NormParameters {
   std::array<const float*, count> rows_{};
 };
 
-/// channels[c] += the columns of channel c.
+/// channels[c] += the sum of the columns of channel c.
 void add_columns(std::span<const float> columns, int64_t repeated, std::span<float> channels);
 
-/// Channels of which a thread of its own may add up the parts.
+/// Fewest channels whose parts one thread adds up.
 inline constexpr int64_t norm_channels_a_thread = 256;
 
 }  // namespace composer

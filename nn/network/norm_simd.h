@@ -1,8 +1,9 @@
-// The passes of a batch normalisation over memory, with what follows it. Values stand in rows; each
-// column of a row has its own parameters: a row is a pixel's channels, a repetition of them, or
-// some channels' pixels. Values are float32 or bfloat16 (rounded to nearest, halves to even), all
-// else is float32. The same expression gives a value before its activation in every pass: what the
-// backward pass takes as cut off by ReLU is what the forward pass wrote as 0.
+// The passes of a batch normalisation, with residual and activation, over memory. Values are in
+// rows; each column of a row has its own parameters. A row holds a pixel's channels, repetitions of
+// them, or pixels of some channels. Values are float32 or bfloat16 (rounded to nearest, ties to
+// even); everything else is float32. Every pass computes the value before the activation by the
+// same expression, so ReLU's backward pass cuts off exactly the values that the forward pass wrote
+// as 0.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace composer {
 
 struct NormRows {
   int64_t rows, width;
-  int64_t stride;  ///< values from one row's begin to the next one's
+  int64_t stride;  ///< values from the beginning of one row to the next
   bool bf16;
 };
 
@@ -33,19 +34,19 @@ struct NormApply {
 };
 void norm_apply(const NormRows& rows, Activation activation, const NormApply& pass);
 
-/// What of the output's gradient reaches the value before the activation.
+/// The factor of the output's gradient that gives the gradient before the activation.
 enum class NormSlope {
-  one,           ///< all
-  relu,          ///< where input * scale + shift does not make 0
-  relu_of_rest,  ///< where `rest`, the output, is not 0
-  gelu,          ///< times the slope at input * scale + shift
-  gelu_of_rest,  ///< at input * scale + shift + rest, the residual
+  one,           ///< 1
+  relu,          ///< 1 where relu(input * scale + shift) is not stored as 0, else 0
+  relu_of_rest,  ///< 1 where `rest`, the output, is not 0, else 0
+  gelu,          ///< the slope of GELU at input * scale + shift
+  gelu_of_rest,  ///< the slope of GELU at input * scale + shift + rest, the residual
 };
 
-/// slope * (gradient + added): its sums, sum[column] by itself and products[column] times input -
-/// centre; and itself as `sloped`, where that is not null. What is added may be null, and may be
-/// `sloped`; the sum is rounded as the values are. What a slope does not need may be null; without
-/// an input the products mean nothing.
+/// With d = slope * (gradient + added): sum[column] = sum of d, products[column] = sum of d *
+/// (input - centre), and d itself in `sloped`, where that is not null. `added` may be null, and may
+/// be `sloped`; gradient + added is rounded to the values' type. Arguments that the slope does not
+/// need may be null; without an input the products are meaningless.
 struct NormGradientSums {
   const void *gradient, *added, *input, *rest;
   const float *scale, *shift, *centre;
@@ -55,7 +56,7 @@ struct NormGradientSums {
 void norm_gradient_sums(const NormRows& rows, NormSlope slope, const NormGradientSums& pass);
 
 /// input_gradient = slope * gradient * scale + (input - centre) * tilt + offset; without the last
-/// two terms where tilt is null. slope: no gelu.
+/// two terms where tilt is null. slope: not GELU's.
 struct NormGradientApply {
   const void *gradient, *input, *rest;
   const float *scale, *shift, *centre, *tilt, *offset;

@@ -1,5 +1,5 @@
-// Rows of float32 or bfloat16 values by vectors of float32, for the passes of norm_simd.h. Read
-// once for each target, as base/vectors_inl.h.
+// Rows of float32 or bfloat16 values in vectors of float32, for the passes of norm_simd.h. Included
+// once per target, like base/vectors_inl.h.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -25,8 +25,8 @@ constexpr auto norm_lanes = static_cast<int64_t>(hn::MaxLanes(NormTag()));
 /// Columns that are computed at once.
 constexpr int64_t norm_block = 2 * norm_lanes;
 
-/// A block of a row. Of bfloat16, which two of make 32 bits, a has the even columns and b the odd
-/// ones; of float32 a the first and b the last.
+/// A block of a row. bfloat16, two to 32 bits: a has the even columns, b the odd ones. float32: a
+/// has the first half, b the second.
 struct Pair {
   NormVector a, b;
 };
@@ -35,7 +35,7 @@ HWY_INLINE Pair operator+(Pair x, Pair y) { return {hn::Add(x.a, y.a), hn::Add(x
 HWY_INLINE Pair operator-(Pair x, Pair y) { return {hn::Sub(x.a, y.a), hn::Sub(x.b, y.b)}; }
 HWY_INLINE Pair operator*(Pair x, Pair y) { return {hn::Mul(x.a, y.a), hn::Mul(x.b, y.b)}; }
 
-/// x * y + z, rounded once where the CPU can.
+/// x * y + z, with one rounding where the CPU has such an instruction.
 HWY_INLINE Pair mul_add(Pair x, Pair y, Pair z) {
   return {hn::MulAdd(x.a, y.a, z.a), hn::MulAdd(x.b, y.b, z.b)};
 }
@@ -52,13 +52,13 @@ struct Float32 {
     hn::StoreU(values.a, NormTag(), to);
     hn::StoreU(values.b, NormTag(), to + norm_lanes);
   }
-  /// What load() gives of what store() keeps.
+  /// The values that load() returns after store().
   static HWY_INLINE Pair as_stored(Pair values) { return values; }
-  /// A block of columns' parameters.
+  /// The parameters of a block of columns.
   static HWY_INLINE Pair columns(const float* from) { return load(from); }
   static HWY_INLINE void store_columns(Pair values, float* to) { store(values, to); }
 
-  /// The greatest number that is stored as 0, or less.
+  /// The largest number that is stored as 0 or less.
   static constexpr float zero = 0;
 };
 
@@ -94,10 +94,11 @@ struct BFloat16 {
     hn::StoreInterleaved2(values.a, values.b, NormTag(), to);
   }
 
-  static constexpr float zero = 0x1p-134F;  ///< half of the least one, rounded to even
+  /// Half of the smallest positive number, rounded to even.
+  static constexpr float zero = 0x1p-134F;
 
  private:
-  /// In the upper 16 bits; what is below them is not 0.
+  /// The rounded bits are the upper 16; the lower ones are not 0.
   static HWY_INLINE Vector32 rounded(NormVector values) {
     const Tag32 d;
     const auto bits = hn::BitCast(d, values);
@@ -108,7 +109,7 @@ struct BFloat16 {
   }
 };
 
-/// The first n of a block's values, the others 0.
+/// The first n values of a block; the others are 0.
 template <class Number, bool part>
 HWY_INLINE Pair load(const typename Number::Type* from, int64_t n) {
   if constexpr (!part) return Number::load(from);
@@ -141,15 +142,15 @@ HWY_INLINE void store_columns(Pair values, float* to, int64_t n) {
   std::memcpy(to, all, static_cast<size_t>(n) * sizeof(float));
 }
 
-/// Some rows of a pass: the first, how many, and how far from one to the next.
+/// Rows of a pass: the first one, their number, and the distance from one to the next.
 struct RowSet {
   int64_t first, count, apart;
 };
 
 /// Calls pass.block<Number, part>(rows, first column, columns) for all rows, eight at a time: the
-/// columns' parameters are loaded once for them. The eight lie an eighth of all apart. So each is
-/// read on and on in memory's order, as prefetching wants it, in pages of its own; of rows side by
-/// side in a page it makes neither head nor tail, which takes twice the time.
+/// columns' parameters are loaded once for eight rows. The eight rows lie an eighth of all rows
+/// apart, so each is read sequentially in pages of its own, as the hardware prefetcher needs it;
+/// eight neighbouring rows in one page would take twice the time.
 template <class Number, class Pass>
 HWY_INLINE void over_rows_of(const NormRows& all, Pass& pass) {
   constexpr int64_t together = 8;
@@ -172,13 +173,14 @@ HWY_INLINE void over_rows(const NormRows& all, Pass pass) {
     over_rows_of<Float32>(all, pass);
 }
 
-/// The standard normal distribution at z: the probability of less, and the density.
+/// The standard normal distribution at z: the probability of a smaller value, and the density.
 struct Normal {
   NormVector below, density;
 };
 
-/// |z| < 13.2; beyond it is 0 or 1. To 1e-7 of itself, twice that in the tail. Q(t) = P(more than
-/// t) is exp(-t^2 / 2) times a polynomial of 1 / (1 + 0.35 t).
+/// Accurate to a relative error of 1e-7 for |z| < 13.2, twice that in the tail; beyond, 0 or 1.
+/// Q(t), the probability of a value above t, is exp(-t^2 / 2) times a polynomial of 1 / (1 + 0.35
+/// t).
 HWY_INLINE Normal normal_at(NormVector z) {
   const NormTag d;
   const auto one = hn::Set(d, 1.0F);

@@ -22,8 +22,8 @@ PixelNormalizer normalizer_of(const Normalization& normalization) {
 void normalize_planar(const uint8_t* in, float* out, int64_t pixels, int64_t channels,
                       const PixelNormalizer& normalizer) {
   for (int64_t c = 0; c < channels; ++c) {
-    const auto place = static_cast<size_t>(c);
-    const float scale = normalizer.scale()[place], shift = normalizer.shift()[place];
+    const auto channel = static_cast<size_t>(c);
+    const float scale = normalizer.scale()[channel], shift = normalizer.shift()[channel];
     for (int64_t i = 0; i < pixels; ++i)
       out[c * pixels + i] = static_cast<float>(in[i * channels + c]) * scale + shift;
   }
@@ -34,16 +34,16 @@ struct Constants {
   at::Tensor scale, shift;
 };
 
-/// On the device, where they stay from the first call.
+/// The constants on the device; they stay there from the first call on.
 const Constants& constants_on(at::Device device, const Normalization& normalization) {
   using Key = std::tuple<std::string, std::vector<double>, std::vector<double>>;
   static std::mutex mutex;
-  // Never destroyed: the device's allocator may be gone by then.
+  // Never destroyed: at exit the device's allocator may be gone.
   static auto* const kept = new std::map<Key, Constants>;
   const std::lock_guard lock(mutex);
   const Key key{device.str(), normalization.mean, normalization.std};
   if (const auto found = kept->find(key); found != kept->end()) return found->second;
-  const c10::InferenceMode off(false);  // kept for training steps too
+  const c10::InferenceMode off(false);  // the constants serve training steps too
   const auto normalizer = normalizer_of(normalization);
   const auto channels = static_cast<int64_t>(normalization.mean.size());
   const auto constant = [&](const std::vector<float>& values) {
@@ -52,14 +52,14 @@ const Constants& constants_on(at::Device device, const Normalization& normalizat
   return (*kept)[key] = {constant(normalizer.scale()), constant(normalizer.shift())};
 }
 
-/// That of libcomposer_cuda.so; null where it has none or is not there.
+/// The function of libcomposer_cuda.so; null where it has none or cannot be opened.
 NormalizeOnGpu* gpu_normalize() {
   static auto* const function =
       reinterpret_cast<NormalizeOnGpu*>(faster_function_of_cuda_library("composer_normalize"));
   return function;
 }
 
-/// By a kernel of one's own; undefined where there is none.
+/// Uses composer's own kernel; undefined where there is none.
 at::Tensor normalize_on_gpu(const at::Tensor& images, const Normalization& normalization,
                             at::MemoryFormat format, at::ScalarType type) {
   if (!images.is_cuda() || gpu_normalize() == nullptr) return {};
@@ -71,7 +71,7 @@ at::Tensor normalize_on_gpu(const at::Tensor& images, const Normalization& norma
   return done ? output : at::Tensor();
 }
 
-/// By operators that every device has.
+/// Uses LibTorch's operators.
 at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& normalization,
                                at::MemoryFormat format) {
   const auto& [scale, shift] = constants_on(images.device(), normalization);

@@ -2,14 +2,10 @@
 
 #include <ATen/core/Reduction.h>
 
-#include <utility>
-
 #include "base/error.h"
 #include "base/params/value.h"
 #include "base/text.h"
 #include "nn/device/device.h"
-#include "nn/network/in_float32.h"
-#include "nn/network/value_metrics.h"
 
 namespace composer {
 namespace {
@@ -51,10 +47,10 @@ class WeightedClassification final : public Classification {
   }
 
  private:
-  mutable at::Tensor weights_;  ///< float32 [C], where the last outputs were
+  mutable at::Tensor weights_;  ///< float32 [C], on the device of the last outputs
 };
 
-/// Outputs that are held against values.
+/// Objectives of targets that are values.
 class Values : public Objective {
  public:
   bool takes_values() const final { return true; }

@@ -2,7 +2,8 @@
 
 #include <ATen/Context.h>
 
-#include <array>
+#include <type_traits>
+#include <utility>
 
 #include "nn/device/optional_tensor.h"
 #include "nn/network/recorder.h"
@@ -11,11 +12,12 @@
 namespace composer {
 namespace {
 
-/// What `compute` gives; a recorder hears of it as one operation, ranks divide it.
+/// The result of `compute`. A recorder records it as one operation; with spatial parallelism each
+/// rank computes its rows.
 at::Tensor reported(OperationKind kind, const auto& options, at::ArrayRef<const at::Tensor*> inputs,
                     const auto& compute) {
-  if (auto* const divided = SpatialParallel::current())
-    return divided->computed(kind, options, inputs, compute);
+  if (auto* const parallel = SpatialParallel::current())
+    return parallel->computed(kind, options, inputs, compute);
   Recorder* const recorder = Recorder::current();
   if (recorder == nullptr) return compute();
   const Recorder::Own own(*recorder);
@@ -28,35 +30,6 @@ at::Tensor reported(OperationKind kind, const auto& options, at::ArrayRef<const 
 constexpr std::monostate no_options;
 
 }  // namespace
-
-std::string_view name(OperationKind kind) {
-  static constexpr std::array<std::string_view, 25> names{"adaptive_avg_pool2d",
-                                                          "add",
-                                                          "avg_pool2d",
-                                                          "batch_norm",
-                                                          "cat",
-                                                          "conv2d",
-                                                          "expand",
-                                                          "flatten",
-                                                          "gelu",
-                                                          "group_norm",
-                                                          "hardsigmoid",
-                                                          "hardswish",
-                                                          "layer_norm",
-                                                          "linear",
-                                                          "max_pool2d",
-                                                          "mean",
-                                                          "multiply",
-                                                          "relu",
-                                                          "scale",
-                                                          "sigmoid",
-                                                          "silu",
-                                                          "standardize_weight",
-                                                          "to_nchw",
-                                                          "to_nhwc",
-                                                          "unsqueeze"};
-  return names[static_cast<size_t>(kind)];
-}
 
 namespace op {
 
@@ -87,8 +60,8 @@ at::Tensor batch_norm(const at::Tensor& input, const at::Tensor& weight, const a
 at::Tensor group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                       const GroupNormOptions& options) {
   return reported(OperationKind::group_norm, options, {&input, &weight, &bias}, [&] {
-    // LibTorch's channels-last backward writes an input gradient that nobody asked for, and
-    // crashes.
+    // LibTorch's channels-last backward writes the input's gradient even if nobody asked for it,
+    // and crashes.
     const bool crashes = !input.requires_grad() && weight.defined() && weight.requires_grad() &&
                          input.is_cpu() && at::GradMode::is_enabled();
     return at::group_norm(crashes ? input.contiguous() : input, options.groups, if_defined(weight),
@@ -229,8 +202,8 @@ bool recorded() { return Recorder::current() != nullptr; }
 bool one_by_one() { return recorded() || SpatialParallel::current() != nullptr; }
 
 int64_t height(const at::Tensor& images) {
-  const auto* const divided = SpatialParallel::current();
-  const auto known = divided == nullptr ? std::nullopt : divided->find(images);
+  const auto* const parallel = SpatialParallel::current();
+  const auto known = parallel == nullptr ? std::nullopt : parallel->find(images);
   return known && known->held == SpatialParallel::Held::rows ? known->height : images.size(2);
 }
 
@@ -241,9 +214,9 @@ int64_t values_a_channel(const at::Tensor& input) {
 }
 
 at::Tensor converted(at::Tensor output, const at::Tensor& input) {
-  auto* const divided = SpatialParallel::current();
-  const auto known = divided == nullptr ? std::nullopt : divided->find(input);
-  return known ? divided->keep(std::move(output), *known) : output;
+  auto* const parallel = SpatialParallel::current();
+  const auto known = parallel == nullptr ? std::nullopt : parallel->find(input);
+  return known ? parallel->keep(std::move(output), *known) : output;
 }
 
 at::Tensor constant(at::Tensor tensor) {
@@ -252,4 +225,79 @@ at::Tensor constant(at::Tensor tensor) {
 }
 
 }  // namespace op
+
+namespace {
+
+using Inputs = std::vector<at::Tensor>;
+
+/// The argument for a function's i-th parameter, of type T.
+template <class T>
+decltype(auto) argument(const Inputs& inputs, const OperationOptions& options, size_t i) {
+  static const at::Tensor absent;
+  if constexpr (std::is_same_v<T, const Inputs&>)
+    return inputs;
+  else if constexpr (std::is_same_v<T, const at::Tensor&>)
+    return i < inputs.size() ? inputs[i] : absent;
+  else if constexpr (std::is_same_v<T, double>)
+    return double{std::get<ScaleOptions>(options).factor};
+  else
+    return std::get<std::remove_cvref_t<T>>(options);
+}
+
+template <class... T>
+at::Tensor call_with(at::Tensor (*function)(T...), const Inputs& inputs,
+                     const OperationOptions& options) {
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return function(argument<T>(inputs, options, i)...);
+  }
+  (std::index_sequence_for<T...>());
+}
+
+template <auto function>
+at::Tensor call(const Inputs& inputs, const OperationOptions& options) {
+  return call_with(function, inputs, options);
+}
+
+struct Operation {
+  std::string_view name;
+  at::Tensor (*call)(const Inputs& inputs, const OperationOptions& options);
+};
+
+/// In the order of OperationKind.
+constexpr Operation operations[]{
+    {"adaptive_avg_pool2d", call<op::adaptive_avg_pool2d>},
+    {"add", call<op::add>},
+    {"avg_pool2d", call<op::avg_pool2d>},
+    {"batch_norm", call<op::batch_norm>},
+    {"cat", call<op::cat>},
+    {"conv2d", call<op::conv2d>},
+    {"expand", call<op::expand>},
+    {"flatten", call<op::flatten>},
+    {"gelu", call<op::gelu>},
+    {"group_norm", call<op::group_norm>},
+    {"hardsigmoid", call<op::hardsigmoid>},
+    {"hardswish", call<op::hardswish>},
+    {"layer_norm", call<op::layer_norm>},
+    {"linear", call<op::linear>},
+    {"max_pool2d", call<op::max_pool2d>},
+    {"mean", call<op::mean>},
+    {"multiply", call<op::multiply>},
+    {"relu", call<op::relu>},
+    {"scale", call<op::scale>},
+    {"sigmoid", call<op::sigmoid>},
+    {"silu", call<op::silu>},
+    {"standardize_weight", call<op::standardize_weight>},
+    {"to_nchw", call<op::to_nchw>},
+    {"to_nhwc", call<op::to_nhwc>},
+    {"unsqueeze", call<op::unsqueeze>},
+};
+
+}  // namespace
+
+std::string_view name(OperationKind kind) { return operations[static_cast<size_t>(kind)].name; }
+
+at::Tensor compute(OperationKind kind, const OperationOptions& options, const Inputs& inputs) {
+  return operations[static_cast<size_t>(kind)].call(inputs, options);
+}
+
 }  // namespace composer

@@ -1,6 +1,6 @@
-// The operations that networks are made of. Each computes what the at:: function does; while a pass
-// is recorded on its thread (graph.h) it also reports itself. To be called with the namespace,
-// op::relu(x): without it the name may find LibTorch's.
+// The operations of networks. Each function computes what LibTorch's at:: function does; while a
+// pass is recorded on its thread (graph.h), it also reports itself. Call it with its namespace,
+// op::relu(x): the bare name may find LibTorch's function.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,7 +13,8 @@
 
 namespace composer {
 
-/// One for each function of namespace op; relu_ and others that overwrite are of the same kind.
+/// One kind per function of namespace op; relu_ and other in-place functions share the kind of the
+/// plain one.
 enum class OperationKind {
   adaptive_avg_pool2d,
   add,
@@ -42,7 +43,7 @@ enum class OperationKind {
   unsqueeze,
 };
 
-/// The function's: "conv2d".
+/// The name of the kind's function: "conv2d".
 std::string_view name(OperationKind kind);
 
 struct Conv2dOptions {
@@ -64,13 +65,13 @@ struct Pool2dOptions {
 };
 
 struct AdaptivePool2dOptions {
-  std::array<int64_t, 2> size;  ///< of the output
+  std::array<int64_t, 2> size;  ///< size of the output
 };
 
 struct BatchNormOptions {
   double eps = 1e-5;
   double momentum = 0.1;  ///< weight of the new batch
-  bool training = false;  ///< by the statistics of the batch
+  bool training = false;  ///< uses the batch's statistics
 };
 
 struct GroupNormOptions {
@@ -100,6 +101,11 @@ using OperationOptions =
                  ExpandOptions, GroupNormOptions, LayerNormOptions, Pool2dOptions, ScaleOptions,
                  StandardizeOptions>;
 
+/// The result of the kind's function for these inputs and options. inputs: in the order of the
+/// function's tensors; an absent one is undefined, or left out at the end of the list.
+at::Tensor compute(OperationKind kind, const OperationOptions& options,
+                   const std::vector<at::Tensor>& inputs);
+
 namespace op {
 
 /// input [N, in, H, W], weight [out, in / groups, kh, kw], bias [out] or undefined.
@@ -109,8 +115,8 @@ at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const at::T
 /// input [N, ..., in], weight [out, in], bias [out] or undefined.
 at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias = {});
 
-/// input [N, C, ...]; weight, bias, mean, variance [C] or undefined. In training the last two are
-/// running statistics that take the batch's up.
+/// input [N, C, ...]; weight, bias, mean, variance [C] or undefined. In training mean and variance
+/// are running statistics, which the batch's update.
 at::Tensor batch_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& mean, const at::Tensor& variance,
                       const BatchNormOptions& options);
@@ -133,7 +139,7 @@ at::Tensor hardsigmoid(const at::Tensor& input);
 /// x * hardsigmoid(x).
 at::Tensor hardswish(const at::Tensor& input);
 
-/// Shapes as PyTorch broadcasts them; add_ keeps that of `input`.
+/// Shapes are broadcast as in PyTorch; add_ keeps the shape of `input`.
 at::Tensor add(const at::Tensor& input, const at::Tensor& other);
 at::Tensor add_(at::Tensor input, const at::Tensor& other);
 at::Tensor multiply(const at::Tensor& input, const at::Tensor& other);
@@ -141,7 +147,7 @@ at::Tensor scale(const at::Tensor& input, double factor);
 
 /// input [N, C, H, W].
 at::Tensor max_pool2d(const at::Tensor& input, const Pool2dOptions& options);
-/// The same; padding counts as zeros, options.dilation is not read.
+/// The same; padding counts as zeros, and options.dilation is not read.
 at::Tensor avg_pool2d(const at::Tensor& input, const Pool2dOptions& options);
 at::Tensor adaptive_avg_pool2d(const at::Tensor& input, const AdaptivePool2dOptions& options);
 /// [N, C, H, W] -> [N, C].
@@ -149,35 +155,35 @@ at::Tensor mean(const at::Tensor& input);
 
 /// [N, ...] -> [N, all the rest].
 at::Tensor flatten(const at::Tensor& input);
-/// [N, C, H, W] -> [N, H, W, C], and back; views.
+/// [N, C, H, W] -> [N, H, W, C], and back, as views.
 at::Tensor to_nhwc(const at::Tensor& input);
 at::Tensor to_nchw(const at::Tensor& input);
 /// [N, C] -> [N, C, 1, 1].
 at::Tensor unsqueeze(const at::Tensor& input);
 at::Tensor expand(const at::Tensor& input, const ExpandOptions& options);
-/// Channels one after another, dimension 1.
+/// Concatenates channels (dimension 1).
 at::Tensor cat(const std::vector<at::Tensor>& inputs);
 
 /// (weight - mean) / sqrt(variance + eps), both over all dimensions but the first; the variance is
-/// the population's.
+/// not Bessel-corrected.
 at::Tensor standardize_weight(const at::Tensor& weight, const StandardizeOptions& options);
 
 /// Whether a pass is recorded on this thread.
 bool recorded();
-/// Whether what one of these functions computes is known to it alone: a pass is recorded, or rows
-/// are divided among ranks (spatial_parallel.h). A kernel for several operations steps back then.
+/// Whether each function must run by itself: a pass is recorded, or rows are divided among ranks
+/// (spatial_parallel.h). Kernels that fuse several operations are not used then.
 bool one_by_one();
 
-/// Of images [N, C, H, W], H; where ranks have rows of them, that of all rows.
+/// H of images [N, C, H, W]; where each rank has some rows, the height of whole images.
 int64_t height(const at::Tensor& images);
-/// Of a tensor [N, C, ...], where ranks have rows of it those of all.
+/// Values per channel of a tensor [N, C, ...]; where each rank has some rows, those of all ranks.
 int64_t values_a_channel(const at::Tensor& input);
 
-/// No operation: says that `output` was made of `input` place by place, each by its own channel.
+/// No operation: declares that `output` was made of `input` element by element.
 at::Tensor converted(at::Tensor output, const at::Tensor& input);
 
-/// No operation: says of a tensor that was made during a pass that it does not depend on the
-/// network's input. Those made before a pass are taken as such.
+/// No operation: declares that a tensor made during a pass does not depend on the network's input.
+/// Tensors made before the pass count as such.
 at::Tensor constant(at::Tensor tensor);
 
 }  // namespace op

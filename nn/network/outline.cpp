@@ -8,7 +8,7 @@
 namespace composer {
 namespace {
 
-/// path -> what the layer says of itself.
+/// path -> description of the layer.
 std::map<std::string, std::string> by_path(const std::vector<std::string>& lines) {
   std::map<std::string, std::string> layers;
   for (const auto& line : lines) {
@@ -18,7 +18,7 @@ std::map<std::string, std::string> by_path(const std::vector<std::string>& lines
   return layers;
 }
 
-/// Other versions may have it in the layer before, and no slot for it.
+/// Other versions may compute the activation in the layer before, without a slot of its own.
 bool only_activates(const std::string& layer) { return layer == "ReLU" || layer == "GELU"; }
 
 }  // namespace

@@ -16,10 +16,10 @@ struct alignas(64) TileConfig {
 };
 constexpr int row_bytes = 64;
 
-/// What a compiler knows of memory, the instructions for tiles read and write without its knowing.
+/// Tells the compiler that memory changes: it does not see what tile instructions read and write.
 inline void all_is_in_memory() { asm volatile("" ::: "memory"); }
 
-/// 16 channels, or the first `count` of them, of two pixels.
+/// 16 channels, or the first `count` channels, of two pixels.
 inline __m512i pair_of(const uint16_t* even, const uint16_t* odd, int64_t count) {
   const auto there = static_cast<__mmask16>(count >= channels ? 0xffff : (1 << count) - 1);
   const auto low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(there, even));
@@ -27,7 +27,7 @@ inline __m512i pair_of(const uint16_t* even, const uint16_t* odd, int64_t count)
   return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
 }
 
-/// Rows of 16 numbers of 32 bits become columns.
+/// Transposes a 16 x 16 block of 32-bit numbers.
 inline void transpose_block(__m512i (&rows)[16]) {
   __m512i other[16];
   for (int i = 0; i < 16; i += 2) {
@@ -55,8 +55,8 @@ inline void transpose_block(__m512i (&rows)[16]) {
   }
 }
 
-// Which registers an instruction works on is part of it. One row: the sums are in 0 to 4, the left
-// factor is in 5, the right ones are in 6 and 7 by turns.
+// Tile registers are immediate operands. One row: the sums are in registers 0 to 4, the left factor
+// in 5, the right factors alternate between 6 and 7.
 template <int columns>
 void multiply_row(const Product& product) {
   const auto& [left, right, sums, rows, all, tiles] = product;
@@ -93,7 +93,7 @@ void multiply_row(const Product& product) {
   if constexpr (columns > 4) _tile_stored(4, sums[0][4], row_bytes);
 }
 
-/// The sums are in 0 to 3, the left factors in 4 and 5, the right ones in 6 and 7.
+/// The sums are in registers 0 to 3, the left factors in 4 and 5, the right factors in 6 and 7.
 template <int columns>
 void multiply_two_rows(const Product& product) {
   const auto& [left, right, sums, rows, all, tiles] = product;

@@ -4,11 +4,18 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
 #include <map>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "nn/network/bf16_choice.h"
+#include "nn/device/cpu_instructions.h"
+#include "nn/device/one_thread.h"
 #include "nn/state_dict.h"
 
 namespace composer {
@@ -17,20 +24,76 @@ namespace {
 constexpr double initial_scale = 65536, growth = 2, backoff = 0.5;
 constexpr int64_t growth_interval = 2000;
 
+/// A smaller speedup is within the probe's noise, and the rest of a network gains less than its
+/// convolutions.
+constexpr double least_speedup = 1.1;
+
+constexpr double probe_seconds = 0.2;  ///< no further round begins after it
+constexpr int probe_rounds = 4;
+
+/// One of a residual network's convolutions on two images.
+class ProbedConvolution {
+ public:
+  ProbedConvolution(int64_t channels, int64_t size, at::ScalarType type) {
+    images_ = at::full({2, channels, size, size}, 0.5, type);
+    weights_ = at::full({channels, channels, 3, 3}, 0.01, type);
+  }
+
+  /// Runs both passes and keeps the shortest time.
+  void run() {
+    const std::array<int64_t, 2> one{1, 1}, zero{0, 0};
+    const double begin = steady_seconds();
+    const auto output =
+        at::convolution(images_, weights_, {}, one, one, one, /*transposed=*/false, zero, 1);
+    at::convolution_backward(output, images_, weights_, at::OptionalIntArrayRef(), one, one, one,
+                             false, zero, 1, {true, true, false});
+    best_ = std::min(best_, steady_seconds() - begin);
+  }
+
+  double best() const { return best_; }  ///< seconds
+  void forget() { best_ = std::numeric_limits<double>::infinity(); }
+
+ private:
+  at::Tensor images_, weights_;
+  double best_ = 0;
+};
+
+/// Total seconds, with the best round of each convolution.
+double seconds_of(const std::vector<ProbedConvolution>& convolutions) {
+  double seconds = 0;
+  for (const auto& convolution : convolutions) seconds += convolution.best();
+  return seconds;
+}
+
+double measure_speedup() {
+  const at::NoGradGuard no_grad;
+  const OneThread one_thread;  // several threads would also measure waiting for each other
+  std::vector<ProbedConvolution> exact, rounded;
+  for (const auto& [channels, size] : {std::pair<int64_t, int64_t>{64, 56}, {256, 14}}) {
+    exact.emplace_back(channels, size, at::kFloat);
+    rounded.emplace_back(channels, size, at::kBFloat16);
+  }
+  const auto round = [&] {
+    for (size_t i = 0; i < exact.size(); ++i) exact[i].run(), rounded[i].run();
+  };
+  round();  // oneDNN generates its kernels
+  for (auto* list : {&exact, &rounded})
+    for (auto& convolution : *list) convolution.forget();
+  const double begin = steady_seconds();
+  for (int i = 0; i < probe_rounds && (i == 0 || steady_seconds() - begin < probe_seconds); ++i)
+    round();
+  return seconds_of(exact) / seconds_of(rounded);
+}
+
+bool is_limited() {
+  return !instruction_limit().empty() || std::getenv("ATEN_CPU_CAPABILITY") != nullptr;
+}
+
 }  // namespace
 
 std::string_view name(Precision precision) {
-  switch (precision) {
-    case Precision::amp_fp16:
-      return "amp_fp16";
-    case Precision::amp_bf16:
-      return "amp_bf16";
-    case Precision::tf32:
-      return "tf32";
-    case Precision::fp32:
-      break;
-  }
-  return "fp32";
+  constexpr std::string_view names[]{"fp32", "amp_fp16", "amp_bf16", "tf32"};
+  return names[static_cast<size_t>(precision)];
 }
 
 Precision resolve_precision(std::string_view word, at::Device device) {
@@ -100,7 +163,8 @@ void GradScaler::unscale(std::vector<at::Tensor>& gradients, const Ranks& ranks)
   const at::NoGradGuard no_grad;
   found_inf_.zero_();
   const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
-  std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;  // CUDA's operator takes one a call
+  // CUDA's operator takes one type per call.
+  std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;
   for (const at::Tensor& gradient : gradients) by_dtype[gradient.scalar_type()].push_back(gradient);
   for (auto& [dtype, list] : by_dtype)
     at::_amp_foreach_non_finite_check_and_unscale_(list, found_inf_, inverse);
@@ -124,6 +188,30 @@ void GradScaler::load_state_dict(const StateDict& state) {
   if (!enabled_) return;
   scale_.copy_(state.tensor("scale"));
   growth_tracker_.copy_(state.tensor("growth_tracker"));
+}
+
+Bf16Instructions bf16_instructions() {
+  const bool limited = is_limited();
+  if (has_instructions("amx_bf16")) return {"AMX", /*matrix=*/true, limited};
+  if (has_instructions("avx512_bf16")) return {"AVX512-BF16", false, limited};
+  if (has_instructions("avx_ne_convert")) return {"AVX-NE-CONVERT", false, limited};
+  if (has_instructions("bf16")) return {"bf16 instructions", false, limited};
+  return {};
+}
+
+double bf16_speedup() {
+  static const double speedup = measure_speedup();
+  return speedup;
+}
+
+Bf16Choice choose_bf16(const Bf16Instructions& instructions,
+                       const std::function<double()>& speedup) {
+  if (instructions.name.empty()) return {false, "this processor has no bf16 instructions"};
+  if (instructions.matrix && !instructions.limited) return {true, instructions.name};
+  const double measured = speedup();
+  char text[64];
+  std::snprintf(text, sizeof text, "; bf16 is %.1f times as fast in a probe", measured);
+  return {measured >= least_speedup, instructions.name + text};
 }
 
 }  // namespace composer

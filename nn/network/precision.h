@@ -1,8 +1,10 @@
-// Mixed precision: the autocast context, and dynamic loss scaling for fp16.
+// Mixed precision: the autocast context, dynamic loss scaling for fp16, and whether bf16 is the
+// faster arithmetic of this processor.
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,22 +14,23 @@
 
 namespace composer {
 
-/// Arithmetic of forward and loss. Weights and optimizer state stay float32. tf32 is fp32 whose
-/// convolutions and matrix products a GPU computes from factors rounded to 10 bits of mantissa.
+/// Arithmetic of the forward pass and the loss; weights and optimizer state stay float32. tf32:
+/// fp32, but a GPU rounds the factors of convolutions and matrix products to 10 bits of mantissa.
 enum class Precision { fp32, amp_fp16, amp_bf16, tf32 };
 
 std::string_view name(Precision precision);
 
 /// Words of the recipe key `precision`: fp32, tf32, amp, amp_fp16, amp_bf16, bf16. `amp` is fp16
-/// with loss scaling on CUDA; on the CPU it is bf16 where that is faster (bf16_choice.h), else
-/// fp32, and a line says why. bf16 means amp_bf16. The CPU has no tf32: a warning, and fp32.
+/// with loss scaling on CUDA; on the CPU it is bf16 where bf16 is faster (choose_bf16()), else
+/// fp32, and the log says why. bf16 means amp_bf16. The CPU has no tf32: it computes in fp32, with
+/// a warning.
 Precision resolve_precision(std::string_view word, at::Device device);
 
-/// Whether GPUs round the factors of float32 convolutions and matrix products: for tf32 they do.
-/// LibTorch's own default is to do so in convolutions.
+/// Lets GPUs round the factors of float32 convolutions and matrix products for tf32, and for no
+/// other precision. LibTorch's default rounds those of convolutions.
 void set_float32_rounding(Precision precision);
 
-/// Autocast for the lifetime of the object; nothing for fp32 and tf32.
+/// Enables autocast while it lives; does nothing for fp32 and tf32.
 class Autocast {
  public:
   Autocast(Precision precision, at::Device device);
@@ -42,17 +45,18 @@ class Autocast {
 };
 
 /// Dynamic loss scaling (Micikevicius et al. 2018), on device tensors only: no step waits for the
-/// device. Scale starts at 65536, doubles after 2000 steps without inf or NaN, halves on one.
+/// device. The scale starts at 65536, doubles after 2000 steps without inf or NaN, and halves on
+/// one.
 class GradScaler : public Stateful {
  public:
   GradScaler(bool enabled, at::Device device);
 
   bool enabled() const { return enabled_; }
   at::Tensor scale(const at::Tensor& loss) const;
-  /// Divides the gradients by the scale in place and notes whether any is not finite, on any of
-  /// `ranks`, which have gradients of their own.
+  /// Divides the gradients by the scale, in place, and notes whether any gradient on any of `ranks`
+  /// is not finite; each rank has its own gradients.
   void unscale(std::vector<at::Tensor>& gradients, const Ranks& ranks = {});
-  /// float32 scalar, 1 if the last unscale met a non-finite gradient; undefined when disabled.
+  /// float32 scalar, 1 if the last unscale() met a non-finite gradient; undefined when disabled.
   const at::Tensor& found_inf() const { return found_inf_; }
   void update();
 
@@ -66,5 +70,28 @@ class GradScaler : public Stateful {
   bool enabled_;
   at::Tensor scale_, growth_tracker_, found_inf_;
 };
+
+struct Bf16Instructions {
+  std::string name;      ///< "AMX", "AVX512-BF16", ...; empty where the processor has none
+  bool matrix = false;   ///< instructions for whole tiles, which are always faster than float32
+  bool limited = false;  ///< the environment forbids LibTorch some instructions
+};
+
+/// The bf16 instructions of this processor.
+Bf16Instructions bf16_instructions();
+
+/// The speed of a few usual convolutions, forward and backward, in bf16 relative to float32, on one
+/// thread: from the best of alternating rounds, within about 0.3 s. Measured once per process.
+double bf16_speedup();
+
+struct Bf16Choice {
+  bool faster;
+  std::string reason;  ///< for people: "AMX"
+};
+
+/// bf16 is faster with unlimited matrix instructions, slower without any bf16 instructions, and
+/// else faster where `speedup`, which is only called then, is at least 1.1.
+Bf16Choice choose_bf16(const Bf16Instructions& instructions,
+                       const std::function<double()>& speedup);
 
 }  // namespace composer

@@ -9,9 +9,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "nn/network/differentiable_once.h"
+#include "nn/device/snapshot.h"
+#include "nn/network/autograd_node.h"
 #include "nn/network/fused_norm.h"
-#include "nn/network/generators.h"
 #include "nn/network/operations.h"
 #include "nn/network/precision.h"
 #include "nn/network/spatial_parallel.h"
@@ -41,38 +41,32 @@ Precision precision_here(at::DeviceType device) {
                                                                : Precision::amp_bf16;
 }
 
-/// How ranks divide images here; nothing where they do not.
-std::optional<SpatialParallel::Start> division_at(const at::Tensor& input) {
-  const auto* const divided = SpatialParallel::current();
-  const auto known = divided == nullptr ? std::nullopt : divided->find(input);
-  return known ? std::optional(SpatialParallel::Start{divided->ranks(), *known}) : std::nullopt;
+/// How ranks divide the images of `input`; nothing without spatial parallelism.
+std::optional<SpatialParallel::Start> distribution_of(const at::Tensor& input) {
+  const auto* const parallel = SpatialParallel::current();
+  const auto known = parallel == nullptr ? std::nullopt : parallel->find(input);
+  return known ? std::optional(SpatialParallel::Start{parallel->ranks(), *known}) : std::nullopt;
 }
 
-/// How the first pass ran.
-struct FirstPass : torch::CustomClassHolder {
-  FirstPass(std::shared_ptr<Layer> layer, const at::Tensor& input)
-      : layer(std::move(layer)),
-        device(input.device()),
-        precision(precision_here(device.type())),
-        generators(generator_states(device)),
-        unfused(Unfused::here()),
-        division(division_at(input)) {}
-
+/// The state in which the first pass ran.
+struct FirstPass {
   std::shared_ptr<Layer> layer;
   at::Device device;
   Precision precision;
   std::vector<at::Tensor> generators;
   bool unfused;
-  std::optional<SpatialParallel::Start> division;
+  std::optional<SpatialParallel::Start> distribution;  ///< nothing without spatial parallelism
 };
 
-// The parameters are inputs of the node, so that their gradients come out of it and go where those
-// of other layers go.
+// The parameters are inputs of the node, so that it returns their gradients, which then go the same
+// way as those of other layers.
 struct Recomputed : torch::autograd::Function<Recomputed> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const at::TensorList& parameters, const std::shared_ptr<Layer>& layer) {
+    const auto device = input.device();
     context->saved_data["first"] =
-        c10::IValue::make_capsule(c10::make_intrusive<FirstPass>(layer, input));
+        held(FirstPass{layer, device, precision_here(device.type()), generator_states(device),
+                       Unfused::here(), distribution_of(input)});
     variable_list saved{input};
     saved.insert(saved.end(), parameters.begin(), parameters.end());
     context->save_for_backward(std::move(saved));
@@ -87,8 +81,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const auto capsule = context->saved_data["first"].toCapsule();
-    const auto& first = static_cast<const FirstPass&>(*capsule);
+    const auto& first = held_in<FirstPass>(*context, "first");
     variable_list wanted;
     const auto input = saved[0].detach().requires_grad_(context->needs_input_grad(0));
     for (size_t i = 0; i < saved.size(); ++i)
@@ -106,17 +99,18 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
                                       const variable_list& wanted, const at::Tensor& gradient) {
     const at::AutoGradMode with_grad(true);
     const SecondTime second_time;
-    std::optional<Unfused> unfused;  // a GPU's backward pass has a thread of its own
+    std::optional<Unfused> unfused;  // on a GPU the backward pass runs in another thread
     if (first.unfused) unfused.emplace();
     at::Tensor output;
     {
       const DrawsAgain draws(first.device, first.generators);
       const Autocast autocast(first.precision, first.device);
-      std::optional<SpatialParallel> divided;
-      if (first.division) divided.emplace(*first.division, input);
+      std::optional<SpatialParallel> parallel;
+      if (first.distribution) parallel.emplace(*first.distribution, input);
       output = first.layer->forward(input);
     }
-    if (!output.requires_grad()) return variable_list(wanted.size());  // the input, handed on
+    // The layer returned its input.
+    if (!output.requires_grad()) return variable_list(wanted.size());
     return torch::autograd::grad({output}, wanted, {gradient}, /*retain_graph=*/false,
                                  /*create_graph=*/false, /*allow_unused=*/true);
   }
@@ -134,9 +128,9 @@ at::Tensor recomputed(Layer& layer, const at::Tensor& input) {
   if (parameters.empty() && !input.requires_grad()) return layer.forward(input);
   const auto output = Recomputed::apply(input, at::TensorList(parameters),
                                         std::static_pointer_cast<Layer>(layer.shared_from_this()));
-  // Autograd hands out another tensor for an input that the layer returns itself.
+  // Autograd returns a new tensor where the layer returns its input.
   const bool handed_on = output.is_alias_of(input) && output.sizes().equals(input.sizes()) &&
-                         !division_at(output).has_value();
+                         !distribution_of(output).has_value();
   return handed_on ? op::converted(output, input) : output;
 }
 

@@ -1,4 +1,4 @@
-// Layers that keep nothing of their forward pass but its input, and run again in the backward pass
+// Activation checkpointing: layers that save only their input and run again in the backward pass
 // (Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv:1604.06174).
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace composer {
 
-/// layer.forward(input), and its gradients, for the memory of one input. What the layer draws from
-/// LibTorch's generators it draws again the same way; where it learns from a pass, as batch
-/// normalisation does its running statistics, it asks again(). Without gradients, and while a pass
-/// is recorded, the layer's own forward(). UserError for a layer that overwrites its input. The
-/// generators are the process's: ranks that are threads of one must not draw from them.
+/// layer.forward(input), whose gradients cost the memory of one input. The second run draws the
+/// same numbers from LibTorch's generators; a layer that learns from a pass, as batch normalisation
+/// does for its running statistics, asks again(). Without gradients, and while a pass is recorded,
+/// it is layer.forward(). UserError for a layer that overwrites its input. The generators belong to
+/// the process: ranks that are threads of one process must not draw from them.
 at::Tensor recomputed(Layer& layer, const at::Tensor& input);
 
-/// Whether a layer runs on this thread for the second time.
+/// Whether this thread runs a layer for the second time.
 bool again();
 
 }  // namespace composer

@@ -10,18 +10,14 @@ namespace composer {
 namespace {
 
 Graph::Value described(const at::Tensor& tensor) {
-  return {.shape = tensor.sizes().vec(),
-          .type = tensor.scalar_type(),
-          .producer = std::nullopt,
-          .constant = {},
-          .name = {}};
+  return {tensor.sizes().vec(), tensor.scalar_type(), std::nullopt, {}, {}};
 }
 
 int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<int64_t>(tensor._version());
 }
 
-/// "; use op::multiply" for LibTorch's mul, where we have such an operation.
+/// "; use op::multiply" for LibTorch's mul, where namespace op has such a function.
 std::string advice(std::string operation) {
   if (operation.ends_with('_')) operation.pop_back();
   if (operation == "mul") return "; use op::multiply, or op::scale for a number";
@@ -33,7 +29,7 @@ std::string advice(std::string operation) {
   return "; a tensor that does not depend on the network's input goes through op::constant";
 }
 
-std::string place(const std::string& layer) { return layer.empty() ? "the model" : layer; }
+std::string text_of_layer(const std::string& layer) { return layer.empty() ? "the model" : layer; }
 
 }  // namespace
 
@@ -80,7 +76,7 @@ void Recorder::note_foreign(const at::Tensor& tensor, std::string_view operation
   if (!tensor.defined() || names_.contains(tensor.unsafeGetTensorImpl())) return;
   const auto version = version_of(tensor);
   const auto known = known_.find(tensor.unsafeGetTensorImpl());
-  if (known != known_.end() && known->second.version == version) return;  // handed on as it was
+  if (known != known_.end() && known->second.version == version) return;  // returned unchanged
   operation.remove_prefix(operation.rfind(':') + 1);
   known_.insert_or_assign(tensor.unsafeGetTensorImpl(),
                           Known{tensor, version, std::nullopt, std::string(operation), path()});
@@ -94,16 +90,16 @@ size_t Recorder::add(Graph::Value value, const at::Tensor& tensor) {
   return index;
 }
 
-/// What shares memory with a value of the pass would be taken for a constant.
+/// A tensor that shares memory with a value of the pass would be recorded as a constant.
 void Recorder::check_no_alias(const at::Tensor& tensor) const {
   if (names_.contains(tensor.unsafeGetTensorImpl())) return;
   for (const auto& [impl, known] : known_) {
     const bool of_the_pass = !known.value || *known.value == graph_.input ||
                              graph_.values[*known.value].producer.has_value();
     if (of_the_pass && tensor.is_alias_of(known.tensor))
-      throw UserError(place(path()) +
+      throw UserError(text_of_layer(path()) +
                       ": a tensor that it reads is the data() of another one, "
-                      "which a network's picture cannot follow");
+                      "which a network's graph cannot follow");
   }
 }
 
@@ -119,12 +115,12 @@ size_t Recorder::value_of(const at::Tensor& tensor) {
   }
   const Known& known = found->second;
   if (!known.value)
-    throw UserError(place(known.layer) + ": at::" + known.foreign +
-                    " is none of the operations that a network's picture knows "
+    throw UserError(text_of_layer(known.layer) + ": at::" + known.foreign +
+                    " is not one of the operations that a network's graph can have "
                     "(nn/network/operations.h lists them)" +
                     advice(known.foreign));
   if (known.version != version_of(tensor))
-    throw UserError(place(path()) +
+    throw UserError(text_of_layer(path()) +
                     ": a tensor that it reads was overwritten through another view of it");
   return *known.value;
 }

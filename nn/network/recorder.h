@@ -1,4 +1,4 @@
-// What the functions of namespace op report to while a pass is recorded on their thread.
+// Records a pass: the functions of namespace op on its thread report to it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,31 +15,31 @@
 
 namespace composer {
 
-/// Listens to its thread while it lives. Tensors are known by their TensorImpl, which it keeps; an
-/// operation in place makes a new value of the same tensor. What LibTorch computes outside of our
-/// operations is noted too, to tell of it when it enters one of them.
+/// Records its thread while it lives. It knows tensors by their TensorImpl, which it keeps alive;
+/// an in-place operation makes a new value of the same tensor. It also notes tensors that LibTorch
+/// computes outside of namespace op, for the error when one of them is an input.
 class Recorder {
  public:
-  /// That of the thread, or null.
+  /// The recorder of this thread, or null.
   static Recorder* current() { return current_; }
 
-  /// Names constants as parameters and buffers of `model`.
+  /// Constants get the names of the parameters and buffers of `model`.
   Recorder(const torch::nn::Module& model, const at::Tensor& input);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// To be called before the operation computes, which may overwrite its inputs. UserError where an
-  /// input comes from an operation that is not ours.
+  /// Called before the operation computes, since it may overwrite its inputs. UserError where an
+  /// input comes from an operation outside of namespace op.
   Graph::Operation started(OperationKind kind, OperationOptions options,
                            at::ArrayRef<const at::Tensor*> inputs);
   void ended(Graph::Operation operation, const at::Tensor& output);
-  /// Takes the tensor as one that was made before the pass.
+  /// Treats the tensor as one that was made before the pass.
   void forget(const at::Tensor& tensor) { known_.erase(tensor.unsafeGetTensorImpl()); }
-  /// What was recorded. UserError as started().
+  /// The recorded graph. UserError as started().
   Graph graph_to(const at::Tensor& output);
 
-  /// What runs in its scope belongs to a slot.
+  /// Operations in its scope belong to the slot.
   class Inside {
    public:
     explicit Inside(const std::string& slot) : recorder_(current_) {
@@ -55,7 +55,7 @@ class Recorder {
     Recorder* recorder_;
   };
 
-  /// What LibTorch computes in its scope is part of one of our operations.
+  /// LibTorch's operations in its scope are part of one function of namespace op.
   class Own {
    public:
     explicit Own(Recorder& recorder) : recorder_(recorder) { ++recorder_.own_; }
@@ -70,8 +70,9 @@ class Recorder {
  private:
   struct Known {
     at::Tensor tensor;
-    int64_t version;              ///< what overwrites it, through whatever view, counts it up
-    std::optional<size_t> value;  ///< none: it comes from `foreign`, which ran in `layer`
+    int64_t version;  ///< counts writes to the tensor, also through views
+    /// Nothing: it comes from LibTorch's operation `foreign`, which ran in `layer`.
+    std::optional<size_t> value;
     std::string foreign, layer;
   };
 
@@ -89,7 +90,7 @@ class Recorder {
   Recorder* before_;
   at::CallbackHandle callback_;
   int own_ = 0;
-  int depth_ = 0;  ///< of LibTorch's operations within each other
+  int depth_ = 0;  ///< nesting of LibTorch's operators
   std::vector<std::string> path_;
   std::unordered_map<const at::TensorImpl*, std::string> names_;
   std::unordered_map<const at::TensorImpl*, Known> known_;

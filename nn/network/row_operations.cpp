@@ -4,12 +4,16 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <string>
 #include <utility>
 
+#include "base/rank_environment.h"
 #include "nn/device/optional_tensor.h"
-#include "nn/network/differentiable_once.h"
+#include "nn/network/autograd_node.h"
+#include "nn/network/layer.h"
 
 namespace composer {
 namespace {
@@ -18,25 +22,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr const char* divided_images = "an operation on images that are divided by rows";
-constexpr const char* undivided = "give spatial_ranks: 1";
+constexpr const char* without_rows = "give spatial_ranks: 1";
 
-template <class T>
-struct HeldForRows : torch::CustomClassHolder {
-  explicit HeldForRows(T value) : value(std::move(value)) {}
-  T value;
-};
-
-template <class T>
-c10::IValue held(const T& value) {
-  return c10::IValue::make_capsule(c10::make_intrusive<HeldForRows<T>>(value));
-}
-
-template <class T>
-T held_in(AutogradContext& context, const char* name) {
-  return static_cast<const HeldForRows<T>&>(*context.saved_data.at(name).toCapsule()).value;
-}
-
-/// As autocast would round it for a convolution.
+/// Converts as autocast does for a convolution.
 at::Tensor as_for_convolution(const at::Tensor& tensor) {
   const auto device = tensor.device().type();
   const bool rounded =
@@ -61,8 +49,8 @@ struct ConvByRows : torch::autograd::Function<ConvByRows> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const auto options = held_in<Conv2dOptions>(*context, "options");
-    const auto exchange = held_in<RowExchange>(*context, "exchange");
+    const auto& options = held_in<Conv2dOptions>(*context, "options");
+    const auto& exchange = held_in<RowExchange>(*context, "exchange");
     const bool bias = context->saved_data["bias"].toBool();
     const auto &input = saved[0], &weight = saved[1];
     const auto joined = exchange.joined(input, {saved.begin() + 2, saved.end()}, 0);
@@ -75,7 +63,8 @@ struct ConvByRows : torch::autograd::Function<ConvByRows> {
          bias && context->needs_input_grad(2)});
     at::Tensor of_input;
     if (context->needs_input_grad(0)) of_input = exchange.gradient(of_joined);
-    return differentiable_once({of_input, of_weight, of_bias, {}, {}}, divided_images, undivided);
+    return differentiable_once({of_input, of_weight, of_bias, {}, {}}, divided_images,
+                               without_rows);
   }
 };
 
@@ -85,10 +74,10 @@ struct MaxPoolByRows : torch::autograd::Function<MaxPoolByRows> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const Pool2dOptions& options, const RowExchange& exchange) {
     const auto fetched = exchange.fetched(input);
-    const auto [output, places] = at::max_pool2d_with_indices(
+    const auto [output, indices] = at::max_pool2d_with_indices(
         exchange.joined(input, fetched, below_all), options.kernel, options.stride,
         {0, options.padding[1]}, options.dilation, options.ceil_mode);
-    variable_list saved{input, places};
+    variable_list saved{input, indices};
     saved.insert(saved.end(), fetched.begin(), fetched.end());
     context->save_for_backward(std::move(saved));
     context->saved_data["options"] = held(options);
@@ -98,14 +87,15 @@ struct MaxPoolByRows : torch::autograd::Function<MaxPoolByRows> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const auto options = held_in<Pool2dOptions>(*context, "options");
-    const auto exchange = held_in<RowExchange>(*context, "exchange");
+    const auto& options = held_in<Pool2dOptions>(*context, "options");
+    const auto& exchange = held_in<RowExchange>(*context, "exchange");
     const auto joined = exchange.joined(saved[0], {saved.begin() + 2, saved.end()}, below_all);
     const auto format = joined.suggest_memory_format();
     const auto of_joined = at::max_pool2d_with_indices_backward(
         gradients[0].contiguous(format), joined, options.kernel, options.stride,
         {0, options.padding[1]}, options.dilation, options.ceil_mode, saved[1].contiguous(format));
-    return differentiable_once({exchange.gradient(of_joined), {}, {}}, divided_images, undivided);
+    return differentiable_once({exchange.gradient(of_joined), {}, {}}, divided_images,
+                               without_rows);
   }
 };
 
@@ -117,8 +107,8 @@ struct RowsNeeded : torch::autograd::Function<RowsNeeded> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto exchange = held_in<RowExchange>(*context, "exchange");
-    return differentiable_once({exchange.gradient(gradients[0]), {}}, divided_images, undivided);
+    const auto& exchange = held_in<RowExchange>(*context, "exchange");
+    return differentiable_once({exchange.gradient(gradients[0]), {}}, divided_images, without_rows);
   }
 };
 
@@ -133,7 +123,7 @@ struct SumOverRanks : torch::autograd::Function<SumOverRanks> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto sum = gradients[0].clone(at::MemoryFormat::Contiguous);
     held_in<Ranks>(*context, "ranks").sum(sum);
-    return differentiable_once({sum, {}}, divided_images, undivided);
+    return differentiable_once({sum, {}}, divided_images, without_rows);
   }
 };
 
@@ -141,7 +131,7 @@ at::ScalarType type_of_sums(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// Sums over groups of channels, of all ranks: [N, groups] of [N, C, rows, W].
+/// Sums over groups of channels and over all ranks: [N, groups] of [N, C, rows, W].
 at::Tensor sums_of_groups(const at::Tensor& values, int64_t groups, const Ranks& ranks) {
   const auto sums =
       values.sum({2, 3}).view({values.size(0), groups, values.size(1) / groups}).sum(2);
@@ -149,7 +139,7 @@ at::Tensor sums_of_groups(const at::Tensor& values, int64_t groups, const Ranks&
   return sums;
 }
 
-/// [N, groups] for each channel: [N, C, 1, 1].
+/// [N, groups] -> [N, C, 1, 1].
 at::Tensor of_each_channel(const at::Tensor& of_groups, int64_t channels) {
   return of_groups.repeat_interleave(channels / of_groups.size(1), 1).unsqueeze(2).unsqueeze(3);
 }
@@ -183,7 +173,7 @@ struct GroupNormByRows : torch::autograd::Function<GroupNormByRows> {
     const auto saved = context->get_saved_variables();
     const auto &input = saved[0], &weight = saved[1], &mean = saved[2],
                &inverse_deviation = saved[3];
-    const auto ranks = held_in<Ranks>(*context, "ranks");
+    const auto& ranks = held_in<Ranks>(*context, "ranks");
     const double count = context->saved_data["count"].toDouble();
     const int64_t channels = input.size(1), groups = mean.size(1);
     const auto type = mean.scalar_type();
@@ -204,7 +194,7 @@ struct GroupNormByRows : torch::autograd::Function<GroupNormByRows> {
                                 {},
                                 {},
                                 {}},
-                               divided_images, undivided);
+                               divided_images, without_rows);
   }
 };
 
@@ -252,6 +242,119 @@ at::Tensor group_norm_by_rows(const at::Tensor& input, const at::Tensor& weight,
                               const at::Tensor& bias, const GroupNormOptions& options,
                               int64_t height, const Ranks& ranks) {
   return GroupNormByRows::apply(input, weight, bias, options, height, ranks);
+}
+
+RowRange common(RowRange a, RowRange b) {
+  const int64_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max(begin, std::min(a.end, b.end))};
+}
+
+RowRange own_rows(int64_t height, int64_t rank, int64_t ranks) {
+  return {share_begin(height, rank, ranks), share_begin(height, rank + 1, ranks)};
+}
+
+int64_t RowWindow::output_height(int64_t height) const {
+  const int64_t last = height + 2 * padding - span();
+  if (last < 0)
+    throw LayerError("images of " + std::to_string(height) + " rows, with " +
+                     std::to_string(padding) +
+                     " of padding on either side, are too small for a "
+                     "window of " +
+                     std::to_string(span()));
+  const int64_t rows = (last + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  // A window must not begin in the padding below.
+  return ceil_mode && (rows - 1) * stride >= height + padding ? rows - 1 : rows;
+}
+
+RowRange RowWindow::input_of(RowRange output, int64_t height) const {
+  if (output.empty()) return {-span(), 0};
+  const int64_t end = (output.end - 1) * stride - padding + span();
+  return {output.begin * stride - padding, cut_off ? std::min(end, height + padding) : end};
+}
+
+int64_t most_rows_exchanged(int64_t height, const RowWindow& window, int64_t ranks) {
+  const int64_t output_height = window.output_height(height);
+  std::vector<int64_t> given(static_cast<size_t>(ranks)), taken(given.size());
+  for (int64_t to = 0; to < ranks; ++to) {
+    const auto needed = window.input_of(own_rows(output_height, to, ranks), height);
+    for (int64_t from = 0; from < ranks; ++from) {
+      if (from == to) continue;
+      const int64_t rows = common(own_rows(height, from, ranks), needed).size();
+      given[static_cast<size_t>(from)] += rows, taken[static_cast<size_t>(to)] += rows;
+    }
+  }
+  return std::max(std::ranges::max(given), std::ranges::max(taken));
+}
+
+RowExchange::RowExchange(Ranks ranks, int64_t height, const RowWindow& window)
+    : ranks_(std::move(ranks)), rank_(static_cast<size_t>(ranks_.rank())) {
+  const int64_t output_height = window.output_height(height);
+  for (int64_t rank = 0; rank < ranks_.size(); ++rank) {
+    owned_.push_back(own_rows(height, rank, ranks_.size()));
+    needed_.push_back(window.input_of(own_rows(output_height, rank, ranks_.size()), height));
+  }
+}
+
+RowRange RowExchange::sent(size_t from, size_t to) const {
+  return from == to ? RowRange{} : common(owned_[from], needed_[to]);
+}
+
+at::Tensor RowExchange::rows_of(const at::Tensor& tensor, int64_t first, RowRange rows) {
+  return tensor.narrow(2, rows.empty() ? 0 : rows.begin - first, rows.size());
+}
+
+std::vector<at::Tensor> RowExchange::exchanged(const at::Tensor& tensor, int64_t first,
+                                               bool back) const {
+  std::vector<at::Tensor> given, taken;
+  bool any = false;
+  auto sizes = tensor.sizes().vec();
+  for (size_t other = 0; other < owned_.size(); ++other) {
+    for (size_t to = 0; to < owned_.size(); ++to) any = any || !sent(other, to).empty();
+    const auto outgoing = sent(rank_, other), incoming = sent(other, rank_);
+    given.push_back(rows_of(tensor, first, back ? incoming : outgoing).contiguous());
+    sizes[2] = (back ? outgoing : incoming).size();
+    taken.push_back(at::empty(sizes, tensor.options()));
+  }
+  if (any) ranks_.exchange(given, taken);
+  return taken;
+}
+
+std::vector<at::Tensor> RowExchange::fetched(const at::Tensor& rows) const {
+  return exchanged(rows, own().begin, /*back=*/false);
+}
+
+at::Tensor RowExchange::joined(const at::Tensor& rows, const std::vector<at::Tensor>& fetched,
+                               double outside) const {
+  if (own() == needed()) return rows;
+  auto sizes = rows.sizes().vec();
+  sizes[2] = needed().size();
+  const auto all = at::empty(sizes, rows.options(), rows.suggest_memory_format());
+  RowRange inside{needed().end, needed().begin};
+  for (size_t rank = 0; rank < owned_.size(); ++rank) {
+    const auto part = common(owned_[rank], needed());
+    if (part.empty()) continue;
+    inside = {std::min(inside.begin, part.begin), std::max(inside.end, part.end)};
+    rows_of(all, needed().begin, part)
+        .copy_(rank == rank_ ? rows_of(rows, own().begin, part) : fetched[rank]);
+  }
+  if (inside.empty()) return all.fill_(outside);
+  rows_of(all, needed().begin, {needed().begin, inside.begin}).fill_(outside);
+  rows_of(all, needed().begin, {inside.end, needed().end}).fill_(outside);
+  return all;
+}
+
+at::Tensor RowExchange::gradient(const at::Tensor& of_joined) const {
+  const auto taken = exchanged(of_joined, needed().begin, /*back=*/true);
+  auto sizes = of_joined.sizes().vec();
+  sizes[2] = own().size();
+  const auto of_own =
+      at::zeros(sizes, of_joined.options().memory_format(of_joined.suggest_memory_format()));
+  const auto kept = common(own(), needed());
+  rows_of(of_own, own().begin, kept).copy_(rows_of(of_joined, needed().begin, kept));
+  for (size_t other = 0; other < owned_.size(); ++other)
+    if (const auto rows = sent(rank_, other); !rows.empty())
+      rows_of(of_own, own().begin, rows).add_(taken[other]);
+  return of_own;
 }
 
 }  // namespace composer

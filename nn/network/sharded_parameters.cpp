@@ -18,10 +18,10 @@ namespace {
 
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-constexpr int64_t row_alignment = 64;  ///< bytes, of parameters in one row
+constexpr int64_t row_alignment = 64;  ///< bytes; alignment of each parameter in a row
 
-/// StorageImpl can be told to throw where it is read, in words of one's own, but not to stop. An
-/// explicit instantiation may name the private flag.
+/// StorageImpl can be made to throw a given message when it is read; only its private flag undoes
+/// that. An explicit instantiation may name a private member.
 template <bool c10::StorageImpl::*flag>
 struct ReadFlag {
   friend bool& throws_when_read(c10::StorageImpl& storage) { return storage.*flag; }
@@ -29,30 +29,30 @@ struct ReadFlag {
 bool& throws_when_read(c10::StorageImpl& storage);
 template struct ReadFlag<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
-/// Has the memory of `parameter`, alone in its storage, be that of `row` from element `begin` on.
-void place(const at::Tensor& parameter, const at::Tensor& row, int64_t begin) {
+/// Makes the memory of `parameter`, which is alone in its storage, that of `row` from element
+/// `begin` on.
+void point_into(const at::Tensor& parameter, const at::Tensor& row, int64_t begin) {
   auto* const keeper = new at::Tensor(row);
   auto* const data = static_cast<std::byte*>(row.mutable_data_ptr()) +
                      begin * static_cast<int64_t>(row.element_size());
   auto* const storage = parameter.storage().unsafeGetStorageImpl();
   throws_when_read(*storage) = false;
   storage->set_data_ptr_noswap(
-      {data, keeper, [](void* kept) { delete static_cast<at::Tensor*>(kept); }, row.device()});
+      {data, keeper, [](void* stored) { delete static_cast<at::Tensor*>(stored); }, row.device()});
   storage->set_nbytes(parameter.nbytes());
 }
 
-/// Leaves it no memory, and an error for who would read it.
+/// Frees the parameter's memory; reading it throws from now on.
 void vacate(const at::Tensor& parameter) {
   auto* const storage = parameter.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap({nullptr, parameter.device()});
   storage->set_nbytes(size_t{0});
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "parallelism: fsdp: a weight of another rank is not there while its layer does not run; see "
+      "parallelism: fsdp: a weight of another rank is in memory only while its layer runs; see "
       "ShardedParameters::is_own");
 }
 
-/// What stands in `row` from element `begin` on for a tensor of the sizes and strides of
-/// `parameter`.
+/// The elements of `row` from `begin` on, with the sizes and strides of `parameter`.
 at::Tensor view_of(const at::Tensor& row, int64_t begin, const at::Tensor& parameter) {
   return row.as_strided(parameter.sizes(), parameter.strides(), begin);
 }
@@ -63,7 +63,7 @@ bool holds_residual_blocks(Block& block) {
   });
 }
 
-/// Whether a block's own slots are units.
+/// Whether the block's slots are units, instead of the block.
 bool is_entered(Block& block) {
   return dynamic_cast<ResidualBlock*>(&block) == nullptr &&
          (dynamic_cast<Sequential*>(&block) != nullptr || holds_residual_blocks(block));
@@ -87,7 +87,7 @@ std::vector<PlacedLayer> weight_units(Block& network) {
   return units;
 }
 
-/// Asynchronous ones, in the order in which they are begun.
+/// Asynchronous collectives, which run in the order of the calls.
 class ShardedParameters::Collectives {
  public:
   explicit Collectives(const Ranks& ranks)
@@ -102,7 +102,7 @@ class ShardedParameters::Collectives {
     return work;
   }
 
-  /// Only `to` has the sum afterwards; the others' tensors hold anything.
+  /// Only rank `to` has the sum afterwards; the other ranks' tensors have undefined values.
   Work sum(const at::Tensor& tensor, int64_t to) const {
     c10d::ReduceOptions options;
     options.rootRank = to;
@@ -123,22 +123,23 @@ class ShardedParameters::Collectives {
   std::shared_ptr<ProcessGroupCommunicator> communicator_;
 };
 
-/// What one rank owns of a unit in one type, in one row of memory.
-struct ShardedParameters::Piece {
+/// One rank's parameters of one type in a unit, in one row of memory.
+struct ShardedParameters::Shard {
   int64_t owner = 0;
   bool own = false;
   std::vector<at::Tensor> parameters;
-  std::vector<int64_t> begins;  ///< of the parameters in a row
-  int64_t size = 0;             ///< elements of a row
+  std::vector<int64_t> begins;  ///< offsets of the parameters in the row, in elements
+  int64_t size = 0;             ///< elements of the row
 
-  at::Tensor kept;       ///< the owner's; of a resident everyone's
-  at::Tensor gathered;   ///< while it is in use, where that is not `kept`
-  at::Tensor arriving;   ///< in the type it is sent in
-  Work gathering;        ///< null: nothing is under way
-  at::Tensor gradients;  ///< of this backward pass, in the type they are sent in
+  at::Tensor stored;     ///< the owner's row; for parameters that stay in memory, every rank's
+  at::Tensor gathered;   ///< the row in use, where that is not `stored`
+  at::Tensor arriving;   ///< the row in its sent type
+  Work gathering;        ///< null without a running gather
+  at::Tensor gradients;  ///< gradients of this backward pass, in their sent type
   Work summing;
-  at::Tensor sum;             ///< of the owner: what came since its gradients were handed over
-  std::vector<bool> arrived;  ///< whose gradient this rank had in this backward pass
+  at::Tensor sum;  ///< on the owner: the sum since its gradients were handed over
+  /// For each parameter: whether this rank had a gradient in this backward pass.
+  std::vector<bool> arrived;
 
   void add(const at::Tensor& parameter) {
     begins.push_back(size);
@@ -151,7 +152,7 @@ struct ShardedParameters::Piece {
   at::TensorOptions options() const {
     return at::TensorOptions(parameters[0].device()).dtype(type());
   }
-  /// float: as they are.
+  /// The type that is sent; float: the parameters' own type.
   at::ScalarType gathered_in(at::ScalarType wanted) const {
     return type() == at::kFloat ? wanted : type();
   }
@@ -159,15 +160,15 @@ struct ShardedParameters::Piece {
     return wanted == at::kFloat ? type() : wanted;
   }
 
-  void place_on(const at::Tensor& row) const {
-    for (size_t i = 0; i < parameters.size(); ++i) place(parameters[i], row, begins[i]);
+  void use_row(const at::Tensor& row) const {
+    for (size_t i = 0; i < parameters.size(); ++i) point_into(parameters[i], row, begins[i]);
   }
 
   void keep() {
-    kept = at::empty({size}, options());
+    stored = at::empty({size}, options());
     for (size_t i = 0; i < parameters.size(); ++i)
-      view_of(kept, begins[i], parameters[i]).copy_(parameters[i]);
-    place_on(kept);
+      view_of(stored, begins[i], parameters[i]).copy_(parameters[i]);
+    use_row(stored);
   }
 
   void vacate_all() const {
@@ -176,16 +177,16 @@ struct ShardedParameters::Piece {
 
   bool is_trained() const { return std::ranges::any_of(parameters, &at::Tensor::requires_grad); }
 
-  /// Whether a gradient is there that is in no row yet.
+  /// Whether some parameter has a gradient that is not in a row yet.
   bool has_gradients() const {
     return std::ranges::any_of(parameters,
                                [](const at::Tensor& one) { return one.grad().defined(); });
   }
 };
 
-/// Layers whose weights come and go together.
+/// Layers whose weights are gathered and freed together.
 struct ShardedParameters::Unit final : LayerWeights {
-  enum class Place { away, coming, here };
+  enum class State { freed, gathering, gathered };
 
   explicit Unit(ShardedParameters& all) : all(all) {}
   void fetch() override { all.enter(*this); }
@@ -194,24 +195,24 @@ struct ShardedParameters::Unit final : LayerWeights {
   }
 
   void add(const at::Tensor& parameter, int64_t owner, bool own) {
-    const auto same = [&](const Piece& piece) {
-      return piece.owner == owner && piece.parameters[0].scalar_type() == parameter.scalar_type();
+    const auto same = [&](const Shard& shard) {
+      return shard.owner == owner && shard.parameters[0].scalar_type() == parameter.scalar_type();
     };
-    auto piece = std::ranges::find_if(pieces, same);
-    if (piece == pieces.end()) {
-      piece = pieces.emplace(pieces.end());
-      piece->owner = owner, piece->own = own;
+    auto shard = std::ranges::find_if(shards, same);
+    if (shard == shards.end()) {
+      shard = shards.emplace(shards.end());
+      shard->owner = owner, shard->own = own;
     }
-    piece->add(parameter);
+    shard->add(parameter);
   }
 
   ShardedParameters& all;
   std::vector<std::shared_ptr<Layer>> layers;
-  std::vector<Piece> pieces;
-  std::vector<ShadowedWeight> shadows;
-  Place place = Place::away;
-  Unit* next = nullptr;       ///< that came after it in the last forward pass
-  Unit* next_back = nullptr;  ///< that came after it in the last backward pass
+  std::vector<Shard> shards;
+  std::vector<CopiedWeight> copies;
+  State state = State::freed;
+  Unit* next = nullptr;       ///< the unit after it in the last forward pass
+  Unit* next_back = nullptr;  ///< the unit after it in the last backward pass
   bool closed = false;        ///< its gradients of this backward pass are being summed
   bool recomputed = false;    ///< it ran again in this backward pass, as part of a larger layer
 };
@@ -230,7 +231,7 @@ ShardedParameters::ShardedParameters(std::shared_ptr<Model> model,
 }
 
 ShardedParameters::~ShardedParameters() {
-  // Another one may have divided the same model since.
+  // A later ShardedParameters may have taken over the model.
   for (auto* slot : slots_)
     if (std::ranges::find(units_, slot->weights(), [](const auto& unit) {
           return static_cast<LayerWeights*>(unit.get());
@@ -260,7 +261,7 @@ void ShardedParameters::take_over(const std::vector<std::pair<at::Tensor, int64_
       users[parameter.unsafeGetTensorImpl()].insert(unit.get());
   std::set<const c10::StorageImpl*> storages;
   for (auto [parameter, owner] : parameters) {
-    // Rows hold parameters from end to end, each alone in its storage.
+    // A row holds dense parameters; each is alone in its storage.
     const bool plain = parameter.is_non_overlapping_and_dense() &&
                        parameter.storage_offset() == 0 &&
                        parameter.storage().nbytes() == parameter.nbytes();
@@ -273,16 +274,14 @@ void ShardedParameters::take_over(const std::vector<std::pair<at::Tensor, int64_
     Unit& unit = in_units.size() == 1 ? **in_units.begin() : *residents_;
     unit.add(parameter, owner, owner == ranks_.rank());
   }
-  for (auto& piece : residents_->pieces) piece.keep();
+  for (auto& shard : residents_->shards) shard.keep();
   for (const auto& unit : units_) {
-    for (auto& piece : unit->pieces) piece.own ? piece.keep() : piece.vacate_all();
-    const auto look_at = [&](const torch::nn::Module& module) {
-      if (const auto* const layer = dynamic_cast<const HasShadows*>(&module))
-        for (const auto& shadowed : layer->shadowed_weights())
-          if (shadowed.weight.defined()) unit->shadows.push_back(shadowed);
-    };
-    for (const auto& module : unit->layers[0]->modules()) look_at(*module);
-    for (const auto& [weight, shadow] : unit->shadows) shadow->release();
+    for (auto& shard : unit->shards) shard.own ? shard.keep() : shard.vacate_all();
+    for (const auto& module : unit->layers[0]->modules())
+      if (const auto* const layer = dynamic_cast<const Bf16Weights*>(module.get()))
+        for (const auto& copied : layer->copied_weights())
+          if (copied.weight.defined()) unit->copies.push_back(copied);
+    for (const auto& [weight, copy] : unit->copies) copy->release();
   }
 }
 
@@ -292,35 +291,35 @@ std::optional<int64_t> ShardedParameters::owner(const at::Tensor& parameter) con
 }
 
 template <class F>
-void ShardedParameters::each_piece(const F& work) {
+void ShardedParameters::each_shard(const F& work) {
   for (const auto& unit : units_)
-    for (auto& piece : unit->pieces) work(piece);
-  for (auto& piece : residents_->pieces) work(piece);
+    for (auto& shard : unit->shards) work(shard);
+  for (auto& shard : residents_->shards) work(shard);
 }
 
 void ShardedParameters::begin_gather(Unit& unit) {
-  if (unit.place != Unit::Place::away) return;
+  if (unit.state != Unit::State::freed) return;
   RECORD_USER_SCOPE("gather weights");
-  for (auto& piece : unit.pieces) {
-    const auto type = piece.gathered_in(options_.gathered);
-    piece.arriving =
-        piece.own ? piece.kept.to(type) : at::empty({piece.size}, piece.options().dtype(type));
-    piece.gathering = collectives_->broadcast(piece.arriving, piece.owner);
+  for (auto& shard : unit.shards) {
+    const auto type = shard.gathered_in(options_.gathered);
+    shard.arriving =
+        shard.own ? shard.stored.to(type) : at::empty({shard.size}, shard.options().dtype(type));
+    shard.gathering = collectives_->broadcast(shard.arriving, shard.owner);
   }
-  unit.place = Unit::Place::coming;
+  unit.state = Unit::State::gathering;
 }
 
 void ShardedParameters::end_gather(Unit& unit) {
-  if (unit.place != Unit::Place::coming) return;
+  if (unit.state != Unit::State::gathering) return;
   RECORD_USER_SCOPE("wait for weights");
-  for (auto& piece : unit.pieces) {
-    collectives_->wait(piece.gathering);
-    const auto arrived = std::exchange(piece.arriving, {});
-    if (piece.own && arrived.is_same(piece.kept)) continue;
-    piece.gathered = arrived.to(piece.type());
-    piece.place_on(piece.gathered);
+  for (auto& shard : unit.shards) {
+    collectives_->wait(shard.gathering);
+    const auto arrived = std::exchange(shard.arriving, {});
+    if (shard.own && arrived.is_same(shard.stored)) continue;
+    shard.gathered = arrived.to(shard.type());
+    shard.use_row(shard.gathered);
   }
-  unit.place = Unit::Place::here;
+  unit.state = Unit::State::gathered;
 }
 
 void ShardedParameters::gather(Unit& unit) {
@@ -330,27 +329,27 @@ void ShardedParameters::gather(Unit& unit) {
 
 void ShardedParameters::free(Unit& unit) {
   end_gather(unit);
-  if (unit.place == Unit::Place::away) return;
-  for (auto& piece : unit.pieces) {
-    if (!piece.own)
-      piece.vacate_all();
-    else if (piece.gathered.defined())
-      piece.place_on(piece.kept);
-    piece.gathered.reset();
+  if (unit.state == Unit::State::freed) return;
+  for (auto& shard : unit.shards) {
+    if (!shard.own)
+      shard.vacate_all();
+    else if (shard.gathered.defined())
+      shard.use_row(shard.stored);
+    shard.gathered.reset();
   }
-  for (const auto& [weight, shadow] : unit.shadows) shadow->release();
-  unit.place = Unit::Place::away;
+  for (const auto& [weight, copy] : unit.copies) copy->release();
+  unit.state = Unit::State::freed;
 }
 
 void ShardedParameters::send_residents() {
   written_ = false;
   const auto send = [&](Unit& unit) {
-    for (auto& piece : unit.pieces)
-      piece.gathering = collectives_->broadcast(piece.kept, piece.owner);
-    for (auto& piece : unit.pieces) {
-      collectives_->wait(piece.gathering);
-      if (piece.own) continue;
-      for (const auto& parameter : piece.parameters)
+    for (auto& shard : unit.shards)
+      shard.gathering = collectives_->broadcast(shard.stored, shard.owner);
+    for (auto& shard : unit.shards) {
+      collectives_->wait(shard.gathering);
+      if (shard.own) continue;
+      for (const auto& parameter : shard.parameters)
         parameter.unsafeGetTensorImpl()->bump_version();
     }
   };
@@ -364,8 +363,8 @@ void ShardedParameters::begin_pass() {
   const at::NoGradGuard no_grad;
   last_entered_ = nullptr;
   in_backward_ = false;
-  for (const auto& unit : units_) free(*unit);  // where no backward pass followed
-  // Around evaluations algorithms may write weights without a word.
+  for (const auto& unit : units_) free(*unit);  // no backward pass has followed the last pass
+  // Before and after evaluations algorithms may write weights without calling written().
   const bool turned = std::exchange(recorded_, records) != records;
   if (written_ || (turned && !whole_)) send_residents();
 }
@@ -373,7 +372,8 @@ void ShardedParameters::begin_pass() {
 void ShardedParameters::end_pass() {
   if (last_entered_ != nullptr) last_entered_->next = nullptr;
   for (const auto& unit : units_)
-    if (unit->place == Unit::Place::coming) free(*unit);  // another unit came than the last time
+    // The pass ran other units than the last one.
+    if (unit->state == Unit::State::gathering) free(*unit);
   ++passes_;
 }
 
@@ -383,8 +383,7 @@ void ShardedParameters::enter(Unit& unit) {
   if (!in_backward_) {
     if (last_entered_ != nullptr && last_entered_ != &unit) last_entered_->next = &unit;
     last_entered_ = &unit;
-  }
-  if (in_backward_) {
+  } else {
     if (open_ != nullptr) close(*std::exchange(open_, nullptr));
     sum_waiting();
     unit.recomputed = true;
@@ -397,10 +396,11 @@ void ShardedParameters::enter(Unit& unit) {
 at::Tensor ShardedParameters::leave(Unit& unit, const at::Tensor& input, at::Tensor output) {
   if (whole_) return output;
   const bool recorded = at::GradMode::is_enabled() && output.requires_grad();
-  // Hooks of two units on one tensor would come in the wrong order.
+  // Hooks of two units on one tensor would run in the wrong order.
   if (recorded && output.is_same(input)) output = output.view_as(output);
   if (recorded) output.register_hook([this, &unit](const at::TensorBase&) { open(unit); });
-  // The backward pass begins with the unit that ends the forward pass.
+  // The backward pass begins with the last unit of the forward pass, which therefore stays
+  // gathered.
   const bool ends_pass = passes_ > 0 && unit.next == nullptr && !in_backward_;
   if (!recorded || !ends_pass) free(unit);
   return output;
@@ -408,9 +408,9 @@ at::Tensor ShardedParameters::leave(Unit& unit, const at::Tensor& input, at::Ten
 
 void ShardedParameters::begin_update() {
   summing_.clear(), waiting_.clear();
-  each_piece([](Piece& piece) {
-    piece.summing.reset();
-    piece.gradients.reset(), piece.sum.reset();
+  each_shard([](Shard& shard) {
+    shard.summing.reset();
+    shard.gradients.reset(), shard.sum.reset();
   });
 }
 
@@ -418,7 +418,7 @@ void ShardedParameters::before_backward() {
   in_backward_ = true;
   open_ = nullptr;
   for (const auto& unit : units_) unit->closed = unit->recomputed = false;
-  each_piece([](Piece& piece) { piece.arrived.assign(piece.parameters.size(), false); });
+  each_shard([](Shard& shard) { shard.arrived.assign(shard.parameters.size(), false); });
 }
 
 void ShardedParameters::open(Unit& unit) {
@@ -431,7 +431,7 @@ void ShardedParameters::open(Unit& unit) {
   open_ = &unit;
   if (!unit.recomputed) sum_waiting();
   gather(unit);
-  for (const auto& [weight, shadow] : unit.shadows) shadow->restore(weight);
+  for (const auto& [weight, copy] : unit.copies) copy->restore(weight);
   if (unit.next_back != nullptr) begin_gather(*unit.next_back);
 }
 
@@ -442,7 +442,7 @@ void ShardedParameters::close(Unit& unit) {
 
 void ShardedParameters::sum_gradients(Unit& unit) {
   end_sums();
-  for (auto& piece : unit.pieces) begin_sum(piece);
+  for (auto& shard : unit.shards) begin_sum(shard);
   unit.closed = true;
 }
 
@@ -451,34 +451,34 @@ void ShardedParameters::sum_waiting() {
   waiting_.clear();
 }
 
-void ShardedParameters::begin_sum(Piece& piece) {
-  if (!piece.is_trained()) return;
+void ShardedParameters::begin_sum(Shard& shard) {
+  if (!shard.is_trained()) return;
   RECORD_USER_SCOPE("gradient sum");
-  const auto count = static_cast<int64_t>(piece.parameters.size());
-  // With find_unused the row ends with how many ranks have each gradient.
-  auto row = at::zeros({piece.size + (options_.find_unused ? count : 0)}, piece.options());
+  const auto count = static_cast<int64_t>(shard.parameters.size());
+  // With find_unused the row ends with the number of ranks that have each gradient.
+  auto row = at::zeros({shard.size + (options_.find_unused ? count : 0)}, shard.options());
   for (int64_t i = 0; i < count; ++i) {
     const auto index = static_cast<size_t>(i);
-    const at::Tensor& parameter = piece.parameters[index];
+    const at::Tensor& parameter = shard.parameters[index];
     if (!parameter.grad().defined()) continue;
-    view_of(row, piece.begins[index], parameter).copy_(parameter.grad());
-    if (options_.find_unused) row[piece.size + i].fill_(1);
+    view_of(row, shard.begins[index], parameter).copy_(parameter.grad());
+    if (options_.find_unused) row[shard.size + i].fill_(1);
     parameter.mutable_grad().reset();
-    piece.arrived[index] = true;
+    shard.arrived[index] = true;
   }
-  piece.gradients = row.to(piece.sent_in(options_.sent));
-  piece.summing = collectives_->sum(piece.gradients, piece.owner);
-  sent_bytes_ += static_cast<int64_t>(piece.gradients.nbytes());
-  summing_.push_back(&piece);
+  shard.gradients = row.to(shard.sent_in(options_.sent));
+  shard.summing = collectives_->sum(shard.gradients, shard.owner);
+  sent_bytes_ += static_cast<int64_t>(shard.gradients.nbytes());
+  summing_.push_back(&shard);
 }
 
 void ShardedParameters::end_sums() {
-  for (Piece* const piece : summing_) {
-    collectives_->wait(piece->summing);
-    const auto sum = std::exchange(piece->gradients, {});
-    if (!piece->own) continue;
-    const auto row = sum.to(piece->type());
-    piece->sum = piece->sum.defined() ? piece->sum.add_(row) : row;
+  for (Shard* const shard : summing_) {
+    collectives_->wait(shard->summing);
+    const auto sum = std::exchange(shard->gradients, {});
+    if (!shard->own) continue;
+    const auto row = sum.to(shard->type());
+    shard->sum = shard->sum.defined() ? shard->sum.add_(row) : row;
   }
   summing_.clear();
 }
@@ -492,7 +492,7 @@ void ShardedParameters::after_backward(bool last) {
   open_ = nullptr;
   sum_waiting();
   const auto is_late = [](const Unit& unit) {
-    return !unit.closed || std::ranges::any_of(unit.pieces, &Piece::has_gradients);
+    return !unit.closed || std::ranges::any_of(unit.shards, &Shard::has_gradients);
   };
   for (const auto& unit : units_)
     if (is_late(*unit)) sum_gradients(*unit);
@@ -502,38 +502,38 @@ void ShardedParameters::after_backward(bool last) {
   in_backward_ = false;
   if (!options_.find_unused) check_arrived();
   if (!last) return;
-  each_piece([&](Piece& piece) { hand_over(piece); });
-  written_ = true;  // by the update that follows
+  each_shard([&](Shard& shard) { hand_over(shard); });
+  written_ = true;  // the update writes them
 }
 
 void ShardedParameters::check_arrived() const {
   const auto check = [](const Unit& unit) {
-    for (const auto& piece : unit.pieces)
-      for (size_t i = 0; i < piece.parameters.size(); ++i)
-        if (piece.parameters[i].requires_grad() && !piece.arrived[i]) throw took_no_part();
+    for (const auto& shard : unit.shards)
+      for (size_t i = 0; i < shard.parameters.size(); ++i)
+        if (shard.parameters[i].requires_grad() && !shard.arrived[i]) throw took_no_part();
   };
   for (const auto& unit : units_) check(*unit);
   check(*residents_);
 }
 
-void ShardedParameters::hand_over(Piece& piece) {
-  if (!piece.sum.defined()) return;
-  const auto sum = std::exchange(piece.sum, {});
-  const auto counts = options_.find_unused ? sum.slice(0, piece.size).cpu() : at::Tensor();
-  for (size_t i = 0; i < piece.parameters.size(); ++i) {
-    const at::Tensor& parameter = piece.parameters[i];
+void ShardedParameters::hand_over(Shard& shard) {
+  if (!shard.sum.defined()) return;
+  const auto sum = std::exchange(shard.sum, {});
+  const auto counts = options_.find_unused ? sum.slice(0, shard.size).cpu() : at::Tensor();
+  for (size_t i = 0; i < shard.parameters.size(); ++i) {
+    const at::Tensor& parameter = shard.parameters[i];
     const bool unused = counts.defined() && counts[static_cast<int64_t>(i)].item<double>() == 0;
     if (parameter.requires_grad() && !unused)
-      parameter.mutable_grad() = view_of(sum, piece.begins[i], parameter);
+      parameter.mutable_grad() = view_of(sum, shard.begins[i], parameter);
   }
 }
 
 bool ShardedParameters::has_room() try {
   for (const auto& unit : units_)
-    for (auto& piece : unit->pieces)
-      if (!piece.own) piece.kept = at::empty({piece.size}, piece.options());
+    for (auto& shard : unit->shards)
+      if (!shard.own) shard.stored = at::empty({shard.size}, shard.options());
   return true;
-} catch (const c10::Error&) {  // of the allocators: no memory is left
+} catch (const c10::Error&) {  // an allocator has no memory left
   return false;
 }
 
@@ -542,18 +542,18 @@ void ShardedParameters::make_whole() {
   const at::NoGradGuard no_grad;
   const auto others = [&](const auto& work) {
     for (const auto& unit : units_)
-      for (auto& piece : unit->pieces)
-        if (!piece.own) work(piece);
+      for (auto& shard : unit->shards)
+        if (!shard.own) work(shard);
   };
   for (const auto& unit : units_) free(*unit);
   if (ranks_.any(!has_room())) {
-    others([](Piece& piece) { piece.kept.reset(); });
+    others([](Shard& shard) { shard.stored.reset(); });
     log::warn(
-        "parallelism: fsdp: a rank has no memory for all weights: they stay divided after the "
+        "parallelism: fsdp: a rank has no memory for all weights: they stay sharded after the "
         "run, and all ranks must evaluate and predict together");
     return;
   }
-  others([](Piece& piece) { piece.place_on(piece.kept); });
+  others([](Shard& shard) { shard.use_row(shard.stored); });
   whole_ = true;
   send_residents();
 }

@@ -1,6 +1,5 @@
 #include "nn/network/spatial_parallel.h"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
@@ -10,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "nn/device/optional_tensor.h"
-#include "nn/network/layer_error.h"
+#include "nn/network/layer.h"
 #include "nn/network/row_operations.h"
 #include "nn/network/surgery.h"
 #include "nn/network/synced_norm.h"
@@ -22,7 +21,7 @@ std::string cannot_be_divided(OperationKind kind, const std::string& why) {
   return "spatial_ranks: " + std::string(name(kind)) + " cannot be divided by rows: " + why;
 }
 
-/// Of an image that every rank has, the rows that the exchange's operation needs.
+/// The rows of a whole image that the exchange's operation needs.
 at::Tensor rows_of_image(const at::Tensor& image, const RowExchange& exchange, double outside) {
   const RowRange all{0, image.size(2)}, needed = exchange.needed();
   const auto inside = common(all, needed);
@@ -33,7 +32,7 @@ at::Tensor rows_of_image(const at::Tensor& image, const RowExchange& exchange, d
   return at::constant_pad_nd(rows, {0, 0, above, below}, outside);
 }
 
-/// This rank's rows of the output of an operation on images that every rank has.
+/// This rank's output rows of an operation on whole images.
 at::Tensor of_image(OperationKind kind, const OperationOptions& options,
                     at::ArrayRef<const at::Tensor*> inputs, const RowExchange& exchange) {
   const bool largest = kind == OperationKind::max_pool2d;
@@ -72,7 +71,7 @@ SpatialParallel::Known SpatialParallel::known(OperationKind kind, const at::Tens
   throw LayerError(cannot_be_divided(
       kind,
       "it gets a tensor that was not made by the functions of nn/network/operations.h, "
-      "so that nothing tells which rows of it each rank has"));
+      "so it is not known which rows of it each rank has"));
 }
 
 SpatialParallel::Known SpatialParallel::known_of_both(OperationKind kind, const at::Tensor& a,

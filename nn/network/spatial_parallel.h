@@ -1,5 +1,6 @@
-// A forward pass of which each rank computes some rows: the functions of namespace op, called on
-// tensors of whole images or of rows alike, exchange what they need of other ranks.
+// Spatial parallelism: a forward pass in which each rank computes some rows of each image. The
+// functions of namespace op, called on whole images or on rows alike, exchange the rows that they
+// need with other ranks.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,28 +17,28 @@
 
 namespace composer {
 
-/// Divides what its thread computes while it lives. Each of our operations has as its output this
-/// rank's part of the rows (own_rows()), or where that has no rows, as the pooled values of a whole
-/// image, the same on all ranks. Tensors are known by their TensorImpl.
+/// Distributes the operations of its thread while it lives. The output of each function of
+/// namespace op is this rank's part of the rows (own_rows()); an output without rows, such as an
+/// image's pooled values, is the same on all ranks. It knows tensors by their TensorImpl.
 class SpatialParallel {
  public:
-  /// What a tensor is of the one that a rank alone would have.
+  /// The part of the whole tensor that a rank has.
   enum class Held {
-    whole,  ///< the same on every rank
-    image,  ///< likewise, but the next operation down the image is to divide it
+    whole,  ///< the whole tensor, on every rank
+    image,  ///< the whole image, on every rank; the next convolution or pooling divides it
     rows,
   };
   struct Known {
-    int64_t height = 0;  ///< of all rows
+    int64_t height = 0;  ///< height of whole images
     Held held = Held::whole;
   };
-  /// Where a pass begins.
+  /// The state at the beginning of a pass.
   struct Start {
-    Ranks ranks;  ///< of the image
-    Known known;  ///< of its input
+    Ranks ranks;  ///< ranks of the image
+    Known known;  ///< the pass's input
   };
 
-  /// That of the thread, or null.
+  /// The pass of this thread, or null.
   static SpatialParallel* current() { return current_; }
 
   SpatialParallel(Start start, const at::Tensor& input);
@@ -45,13 +46,13 @@ class SpatialParallel {
   SpatialParallel(const SpatialParallel&) = delete;
   SpatialParallel& operator=(const SpatialParallel&) = delete;
 
-  /// The operation's output. compute: what it is of whole tensors. LayerError for one that cannot
-  /// be divided, and for a tensor that comes from elsewhere.
+  /// The operation's output. compute: the operation on this rank's tensors. LayerError for an
+  /// operation that cannot be divided by rows, and for a tensor of unknown distribution.
   at::Tensor computed(OperationKind kind, const OperationOptions& options,
                       at::ArrayRef<const at::Tensor*> inputs,
                       c10::function_ref<at::Tensor()> compute);
 
-  /// Nothing where the tensor comes from elsewhere.
+  /// Nothing for a tensor that was not made by namespace op in this pass.
   std::optional<Known> find(const at::Tensor& tensor) const;
   at::Tensor keep(at::Tensor tensor, const Known& known);
   const Ranks& ranks() const { return ranks_; }
@@ -60,7 +61,7 @@ class SpatialParallel {
   using WeakTensor = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
 
   Known known(OperationKind kind, const at::Tensor& tensor) const;
-  /// Of what is computed value by value.
+  /// For an element-wise operation of a and b.
   Known known_of_both(OperationKind kind, const at::Tensor& a, const at::Tensor& b) const;
   at::Tensor down_the_image(OperationKind kind, const OperationOptions& options,
                             at::ArrayRef<const at::Tensor*> inputs, const Known& known);
@@ -69,17 +70,16 @@ class SpatialParallel {
 
   SpatialParallel* before_;
   Ranks ranks_;
-  /// The weak pointers keep the places of tensors that are gone from being taken by others.
+  /// The weak pointers keep the addresses of freed TensorImpls from being reused.
   std::unordered_map<const at::TensorImpl*, std::pair<WeakTensor, Known>> known_;
 };
 
-/// network.forward(images) of images that all of `ranks` have; each computes its rows. The output
-/// is the same on all. What the network does by the way, such as running statistics, is as of whole
-/// images.
+/// network.forward(images) for whole images, which all of `ranks` have; each rank computes its
+/// rows. The output is the same on all ranks. Side effects of the network, such as running
+/// statistics, are those of whole images.
 at::Tensor forward_by_rows(Layer& network, const at::Tensor& images, const Ranks& ranks);
 
-/// UserError naming the layers of `network`, or itself, that cannot be divided by rows
-/// (Layer::by_rows()).
+/// UserError naming `network` and its layers that cannot be divided by rows (Layer::by_rows()).
 void check_by_rows(Block& network);
 
 }  // namespace composer

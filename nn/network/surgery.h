@@ -12,12 +12,12 @@ namespace composer {
 struct PlacedLayer {
   std::string path;  ///< "layer2.0.conv2"
   Layer* layer;
-  Activation next;  ///< what follows it in through_slots()
+  Activation next;  ///< its activation in through_slots()
   Slot* slot;
 };
 
-/// What every slot under `root` holds, slots in order, those of a block after the block. A block in
-/// several slots is entered once.
+/// All slots under `root`, in order; those of a block follow the block. A block in several slots is
+/// entered once.
 std::vector<PlacedLayer> placed_layers(Block& root);
 
 struct Replacement {
@@ -29,10 +29,9 @@ struct Replacement {
 /// "layer2.0.conv2: Conv2d(...) -> BlurConv2d: ...", one line each.
 std::vector<std::string> lines(const std::vector<Replacement>& replacements);
 
-/// Visits every slot under `root`, breadth first, slots in order; `replace` returns the new layer,
-/// or null to keep the old one. A replacement is not visited again. It should hold the parameters
-/// of its original under their old names. An optimizer that exists already must be told:
-/// Optimizer::follow(root).
+/// Visits every slot under `root`, breadth first, in order. `replace` returns the new layer, or
+/// null to keep the old one. A replacement is not visited again; it should hold the original's
+/// parameters under their old names. Tell an existing optimizer: Optimizer::follow(root).
 std::vector<Replacement> replace_layers(
     Block& root,
     const std::function<std::shared_ptr<Layer>(const std::string& path, Layer& layer)>& replace);

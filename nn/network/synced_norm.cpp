@@ -1,9 +1,8 @@
 #include "nn/network/synced_norm.h"
 
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/custom_function.h>
-
 #include <tuple>
+
+#include "nn/network/autograd_node.h"
 
 namespace composer {
 namespace {
@@ -11,9 +10,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// What a channel's values are centred and scaled by: mean and 1 / sqrt(variance + eps) over all
-/// ranks, [C]. counts: of a channel's values on each rank, [ranks], in any
-/// order.
+/// Mean and 1 / sqrt(variance + eps) of each channel over all ranks, [C]. counts: values per
+/// channel of each rank, [ranks], in any order.
 struct Statistics {
   at::Tensor mean, inverse_deviation, counts;
 };
@@ -22,7 +20,7 @@ struct RunningStatistics {
   at::Tensor mean, variance;
 };
 
-/// In which statistics are computed.
+/// The type of the statistics.
 at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -31,7 +29,7 @@ int64_t values_a_channel(const at::Tensor& input) { return input.numel() / input
 
 at::Tensor per_channel(const at::Tensor& values) { return values.view({1, -1, 1, 1}); }
 
-/// Two vectors [C] and a number of each rank: [ranks, C] twice and [ranks].
+/// Gathers two vectors [C] and a number of each rank: [ranks, C] twice and [ranks].
 std::tuple<at::Tensor, at::Tensor, at::Tensor> gathered(const at::Tensor& a, const at::Tensor& b,
                                                         int64_t number, const Ranks& ranks) {
   const auto count = at::full({1}, number, a.options());
@@ -41,7 +39,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gathered(const at::Tensor& a, con
           all.select(1, 2 * channels)};
 }
 
-// One rank's mean and variance do not lose digits where the mean is large, as sums of squares do.
+// Mean and variance of each rank keep their digits where the mean is large; sums of squares would
+// not.
 Statistics statistics_on_cpu(const at::Tensor& input, const RunningStatistics& running,
                              const BatchNormOptions& options, const Ranks& ranks) {
   const auto type = input.options().dtype(statistics_type(input));
@@ -70,8 +69,8 @@ Statistics statistics_on_cuda(const at::Tensor& input, const RunningStatistics& 
   const auto [own_mean, own_inverse] =
       input.numel() == 0 ? std::tuple(none, none) : at::batch_norm_stats(input, options.eps);
   const auto all = gathered(own_mean, own_inverse, values_a_channel(input), ranks);
-  // ATen's kernel divides by the count of the ranks so far. Of those that have rows of an image the
-  // first may have none; the last has most.
+  // ATen's kernel divides by the count of the ranks so far. The first rank may have no rows of an
+  // image; the last has the most.
   const auto from_last = [](const at::Tensor& of_ranks) { return of_ranks.flip(0); };
   const auto means = from_last(std::get<0>(all)), inverses = from_last(std::get<1>(all)),
              counts = from_last(std::get<2>(all));
@@ -81,7 +80,7 @@ Statistics statistics_on_cuda(const at::Tensor& input, const RunningStatistics& 
   return {mean, inverse, counts};
 }
 
-/// (input - mean) * inverse_deviation * weight + bias, of the input's type.
+/// (input - mean) * inverse_deviation * weight + bias, in the input's type.
 at::Tensor normalized_by(const Statistics& statistics, const at::Tensor& input,
                          const at::Tensor& weight, const at::Tensor& bias) {
   if (input.numel() == 0) return input.clone();
@@ -93,8 +92,8 @@ at::Tensor normalized_by(const Statistics& statistics, const at::Tensor& input,
                                            /*training=*/false, /*momentum=*/0, /*eps=*/0));
 }
 
-/// With d the gradient of the output, of this rank's values: the sums of d and of d * (input -
-/// mean), and the gradients of weight and bias. All [C].
+/// Sums over this rank's values, with d the gradient of the output: of d, of d * (input - mean),
+/// and the gradients of weight and bias. All [C].
 struct Sums {
   at::Tensor gradient, gradient_by_distance, of_weight, of_bias;
 };
@@ -117,7 +116,7 @@ Sums sums_of(const at::Tensor& gradient, const at::Tensor& input, const Statisti
   return {of_bias, of_weight / inverse_deviation, of_weight, of_bias};
 }
 
-/// sum, by_distance: Sums of all ranks.
+/// sum, by_distance: summed over all ranks.
 at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input,
                              const Statistics& statistics, const at::Tensor& weight,
                              const at::Tensor& sum, const at::Tensor& by_distance) {
@@ -137,15 +136,9 @@ at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input
       .to(input.scalar_type());
 }
 
-/// Carried from the forward to the backward pass.
-struct HeldRanks : torch::CustomClassHolder {
-  explicit HeldRanks(Ranks ranks) : ranks(std::move(ranks)) {}
-  Ranks ranks;
-};
-
-// The backward pass's sum comes between those of GradientSync's buckets. They match up by the order
-// in which each rank calls them, and autograd goes through the same graph in the same order
-// everywhere: by the order in which the forward pass made its nodes.
+// The sum of the backward pass runs between GradientSync's buckets. Collectives match by the order
+// of calls on each rank; autograd runs a graph in the same order on every rank, that in which the
+// forward pass made its nodes.
 struct SyncedBatchNorm : torch::autograd::Function<SyncedBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const at::Tensor& bias,
@@ -155,7 +148,7 @@ struct SyncedBatchNorm : torch::autograd::Function<SyncedBatchNorm> {
                                             : statistics_on_cpu(input, running, options, ranks);
     context->save_for_backward(
         {input, weight, statistics.mean, statistics.inverse_deviation, statistics.counts});
-    context->saved_data["ranks"] = c10::IValue::make_capsule(c10::make_intrusive<HeldRanks>(ranks));
+    context->saved_data["ranks"] = held(ranks);
     const auto type = statistics.mean.scalar_type();
     return normalized_by(statistics, input, weight.to(type), bias.to(type));
   }
@@ -164,21 +157,15 @@ struct SyncedBatchNorm : torch::autograd::Function<SyncedBatchNorm> {
     const auto saved = context->get_saved_variables();
     const auto& input = saved[0];
     const Statistics statistics{saved[2], saved[3], saved[4]};
-    const auto held = context->saved_data["ranks"].toCapsule();
     const auto weight = saved[1].to(statistics.mean.scalar_type());
     const auto gradient = gradients[0].contiguous(input.suggest_memory_format());
 
     const auto own = sums_of(gradient, input, statistics, weight);
     const auto sums = at::stack({own.gradient, own.gradient_by_distance});
-    static_cast<const HeldRanks&>(*held).ranks.sum(sums);
+    held_in<Ranks>(*context, "ranks").sum(sums);
     const auto of_input = gradient_of_input(gradient, input, statistics, weight, sums[0], sums[1]);
     const auto parameter_type = saved[1].scalar_type();
-    return {of_input,
-            own.of_weight.to(parameter_type),
-            own.of_bias.to(parameter_type),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor()};
+    return {of_input, own.of_weight.to(parameter_type), own.of_bias.to(parameter_type), {}, {}, {}};
   }
 };
 

@@ -22,9 +22,9 @@ int64_t divided_down(int64_t value, int64_t by) {
   return value >= 0 ? value / by : -at::divup(-value, by);
 }
 
-/// One of a convolution's two dimensions. Output position i meets tap t at input position
-/// (i + step(t)) * stride + phase(t), so that the input's positions of one phase are a row of their
-/// own, in which each tap is a shift.
+/// One of a convolution's two dimensions. Output position i meets tap t at input position (i +
+/// step(t)) * stride + phase(t): the input positions of one phase form a row, in which each tap is
+/// a shift.
 struct Axis {
   int64_t input, output, kernel, stride, padding;
 
@@ -33,15 +33,16 @@ struct Axis {
   int64_t before() const { return std::max<int64_t>(0, -step(0)); }
   int64_t after() const { return std::max<int64_t>(0, step(kernel - 1)); }
 
-  /// Length of the row, padding included. Rows lie one after another: what is beyond one's end may
-  /// be what is before the next one's start, if all of it is padding.
+  /// Length of the row, padding included. Rows follow each other: the padding after one may be the
+  /// padding before the next.
   int64_t pitch() const {
     const bool shared = output * stride >= input || before() == 0;
     return output + (shared ? std::max(before(), after()) : before() + after());
   }
 };
 
-/// Every pixel's place in one long row: sample by sample, row by row, padding between them.
+/// The positions of all pixels in one long row: sample by sample, row by row, with padding in
+/// between.
 struct Grid {
   Axis height, width;
   int64_t samples;
@@ -53,15 +54,15 @@ struct Grid {
 
 using Pixels = std::span<const uint16_t*>;
 
-/// A tensor's pixels in a Grid.
+/// A tensor's pixels as positions of a Grid.
 struct Source {
   const uint16_t* data;
   int64_t samples, height, width, channels;
-  int64_t stride = 1;                           ///< of the pixels taken
-  int64_t first_row = 0, first_column = 0;      ///< of those, and
-  int64_t rows_before = 0, columns_before = 0;  ///< padding before them
+  int64_t stride = 1;                           ///< between the pixels that are taken
+  int64_t first_row = 0, first_column = 0;      ///< the first pixel that is taken
+  int64_t rows_before = 0, columns_before = 0;  ///< padding before the pixels
 
-  /// Pointers to the pixels from position `first` on, to `zeros` for padding.
+  /// Pointers to the pixels from position `first` on; padding gets `zeros`.
   void locate(const Grid& grid, int64_t first, const uint16_t* zeros, Pixels to) const {
     const int64_t pitch = grid.width.pitch(), rows = grid.height.pitch();
     int64_t line = first / pitch, column = first % pitch;
@@ -79,7 +80,7 @@ struct Source {
     const int64_t y = row * stride + first_row;
     const bool outside = sample >= samples || row < 0 || y >= height;
     const auto count = static_cast<int64_t>(to.size());
-    const int64_t inside = at::divup(width - first_column, stride);  // columns in all
+    const int64_t inside = at::divup(width - first_column, stride);  // all columns
     const int64_t begin = outside ? count : std::clamp<int64_t>(-column, 0, count);
     const int64_t end = outside ? count : std::clamp<int64_t>(inside - column, begin, count);
     std::fill(to.begin(), to.begin() + begin, zeros);
@@ -92,17 +93,17 @@ struct Source {
   }
 };
 
-/// How the work is cut: `threads` tasks, each of which sums over a part of the positions for a part
-/// of the output channels.
+/// The division of the work into position_parts * channel_parts tasks: each sums over a part of the
+/// positions for a part of the output channels.
 struct Cut {
   int64_t position_parts, channel_parts;
 };
 
 constexpr int64_t block_values = tiles::channels * tiles::channels;
 constexpr int64_t tile_bytes = tiles::values * 2, block_bytes = block_values * 4;
-/// Of a core's own cache, for the tiles of a task's positions at one time.
+/// Memory of a task's tiles at one time; they fit a core's own cache.
 constexpr int64_t cache_bytes = 1 << 20;
-/// Sums of more than that are not kept twice.
+/// Larger sums are not kept once per thread.
 constexpr int64_t most_sum_bytes = 768 << 10;
 
 class WeightGradient {
@@ -144,7 +145,7 @@ class WeightGradient {
  private:
   struct Tap {
     size_t source;
-    int64_t shift;  ///< in the grid
+    int64_t shift;  ///< offset in the grid
   };
 
   static Source source(const at::Tensor& tensor) {
@@ -218,7 +219,7 @@ class WeightGradient {
     }
   }
 
-  /// Returns how many blocks of channels there are in the part.
+  /// Returns the number of blocks of channels in the part.
   int64_t take_gradient(int64_t first, int64_t count, int64_t part, Pixels pixels,
                         uint16_t* to) const {
     const int64_t channel = part * part_blocks_ * tiles::channels;
@@ -234,8 +235,7 @@ class WeightGradient {
 
   void multiply(const uint16_t* inputs, const uint16_t* gradient, int64_t blocks, int64_t count,
                 float* sums) const {
-    tiles::Product product{
-        .left = {}, .right = {}, .sums = {}, .rows = 0, .columns = 0, .tiles = count};
+    tiles::Product product{{}, {}, {}, 0, 0, count};
     for (int64_t block = 0; block < blocks; block += product.rows) {
       product.rows = static_cast<int>(std::min<int64_t>(2, blocks - block));
       const int most = tiles::Product::most_columns[product.rows - 1];
@@ -279,7 +279,7 @@ class WeightGradient {
     return result.permute({0, 3, 1, 2});
   }
 
-  /// `to`: channels of the input from a block's first on.
+  /// `to`: the input channels of a block.
   void gather_row(int64_t out, int64_t column, std::span<float> to) const {
     const int64_t block = out / tiles::channels, part = block / part_blocks_;
     const int64_t index = (block % part_blocks_ * columns_ + column) * block_values +
@@ -298,15 +298,15 @@ class WeightGradient {
   Grid grid_;
   int64_t in_blocks_, out_blocks_;
   Source gradient_;
-  std::vector<Source> inputs_;  ///< one for each phase
+  std::vector<Source> inputs_;  ///< one source per phase
   std::vector<Tap> taps_;
   std::vector<uint16_t> zeros_;
   int64_t least_shift_ = std::numeric_limits<int64_t>::max(), most_shift_ = 0;
-  int64_t columns_ = 0;  ///< blocks of the right factor: of channels by taps
+  int64_t columns_ = 0;  ///< blocks of the right factor: blocks of channels times taps
   Cut cut_{};
-  int64_t part_blocks_ = 0;  ///< of output channels, of a task
+  int64_t part_blocks_ = 0;  ///< blocks of output channels of a task
   int64_t chunk_ = 0;        ///< tiles at one time
-  int64_t pairs_ = 0;        ///< of the input's pixels then
+  int64_t pairs_ = 0;        ///< pairs of the input's pixels at one time
   at::Tensor sums_;          ///< [tasks, blocks * 16 * 16]
 };
 

@@ -1,24 +1,24 @@
-// The images that a network is most wrong about.
+// The images with the highest losses.
 #pragma once
 
 #include <ATen/ATen.h>
 
 namespace composer {
 
-/// Of all samples it is shown, those of the highest cross-entropy, without waiting for a device.
+/// Keeps the samples of highest cross-entropy without waiting for the device.
 class WrongImages {
  public:
   explicit WrongImages(int64_t most) : most_(most) {}
 
-  /// input [N, C, H, W], of the same C, H and W every time; logits [N, num_classes] of any floating
-  /// type; classes int64 [N]; all on one device. indices: of the samples in their set, int64 [N] on
-  /// the CPU; undefined, each time, where they are not known. Images are copied only where they are
-  /// among the worst so far.
+  /// input [N, C, H, W], with the same C, H and W in every call; logits [N, num_classes] of any
+  /// floating type; classes int64 [N]; all on one device. indices: int64 [N] on the CPU, the
+  /// samples' indices in their data set; undefined in every call where they are unknown. Copies
+  /// only images that are among the worst so far.
   void add(const at::Tensor& input, const at::Tensor& logits, const at::Tensor& classes,
            const at::Tensor& indices = {});
   void reset() { *this = WrongImages(most_); }
 
-  /// Worst first, at most as many as there were; undefined where there were none. losses and logits
+  /// The worst first, at most `most` of them; undefined before the first sample. losses and logits
   /// are float32.
   const at::Tensor& images() const { return images_; }
   const at::Tensor& logits() const { return logits_; }

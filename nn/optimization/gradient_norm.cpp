@@ -2,13 +2,9 @@
 
 namespace composer {
 
-at::Tensor global_norm(const std::vector<at::Tensor>& gradients) {
-  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
-}
-
 at::Tensor global_norm(const std::vector<at::Tensor>& gradients, const Ranks& ranks,
                        at::Device device) {
-  if (ranks.alone()) return global_norm(gradients);
+  if (ranks.alone()) return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
   const auto square = gradients.empty()
                           ? at::zeros({}, at::TensorOptions(device).dtype(at::kDouble))
                           : global_norm(gradients).to(at::kDouble).square();

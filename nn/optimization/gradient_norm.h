@@ -9,16 +9,14 @@
 
 namespace composer {
 
-/// L2, a scalar on the gradients' device. At least one gradient.
-at::Tensor global_norm(const std::vector<at::Tensor>& gradients);
+/// The L2 norm of all gradients together, a scalar on their device. At least one gradient. With
+/// several `ranks`: of the gradients of all ranks, each of which has its own ones on `device`,
+/// perhaps none; a float64 scalar on `device`.
+at::Tensor global_norm(const std::vector<at::Tensor>& gradients, const Ranks& ranks = {},
+                       at::Device device = at::kCPU);
 
-/// The same of the gradients on all of `ranks` together, each of which has its own ones on
-/// `device`, maybe none; a float64 scalar there where they are more than one.
-at::Tensor global_norm(const std::vector<at::Tensor>& gradients, const Ranks& ranks,
-                       at::Device device);
-
-/// Scales the gradients in place so that their global norm, over `ranks` that have their own ones
-/// on `device`, is at most `limit` (Pascanu et al. 2013, arXiv:1211.5063).
+/// Scales the gradients in place so that global_norm(gradients, ranks, device) is at most `limit`
+/// (Pascanu et al. 2013, arXiv:1211.5063).
 void clip_global_norm(const std::vector<at::Tensor>& gradients, double limit,
                       const Ranks& ranks = {}, at::Device device = at::kCPU);
 

@@ -1,9 +1,7 @@
 #include "nn/optimization/muon.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <typeinfo>
 #include <utility>
@@ -19,21 +17,21 @@ enum Rule : int64_t { sgd, muon };
 
 constexpr double tiny = 1e-7;
 
-/// [out, the rest], a view where the strides allow. The order of columns, which is that of the
-/// strides, does not matter to orthogonalize().
+/// [out, the rest], a view where the strides allow. The columns are in the order of the strides,
+/// which does not matter to orthogonalize().
 at::Tensor rows_of(const at::Tensor& weight) {
   const bool channels_last = weight.is_contiguous(at::MemoryFormat::ChannelsLast);
   return (channels_last ? weight.permute({0, 2, 3, 1}) : weight).reshape({weight.size(0), -1});
 }
 
-/// `rows` of `weight`'s shape, reversing rows_of(weight).
+/// `rows` in the shape of `weight`; reverses rows_of(weight).
 at::Tensor shaped(const at::Tensor& rows, const at::Tensor& weight) {
   if (!weight.is_contiguous(at::MemoryFormat::ChannelsLast)) return rows.view(weight.sizes());
   return rows.view({weight.size(0), weight.size(2), weight.size(3), weight.size(1)})
       .permute({0, 3, 1, 2});
 }
 
-/// Of matrices whose smaller side is shorter, the iteration takes less time than sending.
+/// The iteration on a matrix with a shorter side than this takes less time than sending it.
 constexpr int64_t shortest_sent = 128;
 
 using Owners = std::vector<std::optional<int64_t>>;
@@ -44,7 +42,7 @@ Owners owners_of(const std::vector<at::Tensor>& matrices, int64_t ranks) {
   return share_out(sizes, ranks);
 }
 
-/// Gives all ranks the tensors of each one's own.
+/// Sends each rank's own tensors to all ranks.
 void exchange(const std::vector<at::Tensor>& tensors, const Owners& owners, const Ranks& ranks) {
   for (int64_t rank = 0; rank < ranks.size(); ++rank) {
     std::vector<at::Tensor> sent;
@@ -54,7 +52,7 @@ void exchange(const std::vector<at::Tensor>& tensors, const Owners& owners, cons
   }
 }
 
-/// lr * orthogonalize() of each, float32, those of one shape together.
+/// lr * orthogonalize() of each direction, float32; directions of one shape are computed together.
 std::vector<at::Tensor> moves_along(const std::vector<at::Tensor>& directions,
                                     const MuonParams& params, const at::Tensor& lr,
                                     const Ranks& ranks) {
@@ -164,7 +162,7 @@ bool Muon::in_one_pass(const ParameterGroup& group) const {
   return group.rule == sgd && typeid(*this) == typeid(Muon);
 }
 
-UpdateRule Muon::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>&, bool) {
+UpdateRule Muon::next_rule(const ParameterGroup& group, const State&, bool) {
   return SgdRule{.lr = *group.lr.const_data_ptr<float>(),
                  .decay = static_cast<float>(group.weight_decay),
                  .momentum = static_cast<float>(params_.sgd_momentum),

@@ -1,6 +1,6 @@
-// Muon: steps of convolution weights are made orthogonal, so that every direction of a layer moves
-// by the same length (Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural
-// networks"; https://kellerjordan.github.io/posts/muon).
+// Muon: orthogonalised steps of convolution weights, so that every direction of a layer moves by
+// the same length (Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks";
+// https://kellerjordan.github.io/posts/muon).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -22,8 +22,8 @@ namespace composer {
 at::Tensor orthogonalize(const at::Tensor& matrices, int64_t steps,
                          const std::vector<double>& coefficients);
 
-/// The rank that makes each matrix [rows, columns] orthogonal and sends it to the others, in place
-/// of all of them doing it; nothing where that is quicker. No rank has much more to do than others.
+/// For each matrix [rows, columns] the rank that orthogonalises it and sends it to the others;
+/// nothing where it is faster that every rank does. The ranks' work is balanced.
 std::vector<std::optional<int64_t>> share_out(
     const std::vector<std::pair<int64_t, int64_t>>& matrices, int64_t ranks);
 
@@ -62,10 +62,11 @@ struct MuonParams {
   std::string check() const;
 };
 
-/// Convolution weights (4 dimensions), with W of shape [out, the rest]: m = momentum * m + g;
-/// d = g + momentum * m with nesterov, else m; W *= sqrt(out) / |W| with rescale_weights; W -= lr *
-/// orthogonalize(d). All else as Sgd with nesterov. State: momentum_buffer. Computes the iteration
-/// in bfloat16 on CUDA and in float32 elsewhere, of large matrices on one of several ranks each.
+/// Convolution weights (4 dimensions), with W of shape [out, the rest]: m = momentum * m + g; d = g
+/// + momentum * m with nesterov, else m; W *= sqrt(out) / |W| with rescale_weights; W -= lr *
+/// orthogonalize(d). Other parameters: Sgd with nesterov. State: momentum_buffer. The iteration
+/// computes in bfloat16 on CUDA and in float32 elsewhere; with several ranks each large matrix is
+/// computed on one of them.
 class Muon : public Optimizer {
  public:
   using Params = MuonParams;
@@ -74,14 +75,13 @@ class Muon : public Optimizer {
  protected:
   void update(Update& update) override;
   bool in_one_pass(const ParameterGroup& group) const override;
-  UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
-                       bool first) override;
+  UpdateRule next_rule(const ParameterGroup& group, const State& state, bool first) override;
   ParameterSettings settings(const std::string& name, const at::Tensor& parameter) const override;
 
  private:
   void update_by_sgd(Update& update) const;
   void update_by_muon(Update& update) const;
-  /// Moves the momentum on; the directions of the step, not orthogonal yet.
+  /// Updates the momentum; returns the step's directions before orthogonalisation.
   std::vector<at::Tensor> directions(const Update& update) const;
 
   Params params_;

@@ -15,7 +15,7 @@
 namespace composer {
 namespace {
 
-/// Whether elements that share an index also share an offset: strides of dimensions of size 1 do
+/// Whether elements with the same index have the same offset; strides of dimensions of size 1 do
 /// not matter.
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   for (int64_t d = 0; d < a.dim(); ++d)
@@ -23,7 +23,7 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   return true;
 }
 
-/// `tensor` with the strides of `parameter`: fused kernels walk all their tensors linearly, and
+/// `tensor` with the strides of `parameter`: fused kernels read all their tensors linearly, and
 /// those for CUDA compare strides.
 at::Tensor aligned(const at::Tensor& tensor, const at::Tensor& parameter) {
   if (tensor.strides() == parameter.strides()) return tensor;
@@ -32,10 +32,10 @@ at::Tensor aligned(const at::Tensor& tensor, const at::Tensor& parameter) {
   return at::empty_strided(parameter.sizes(), parameter.strides(), tensor.options()).copy_(tensor);
 }
 
-/// Waits for its device.
+/// Waits for the flag's device.
 bool is_set(const at::Tensor& flag) { return flag.defined() && flag.item<float>() != 0; }
 
-/// The numbers of `parameter`, [n], in the order in which all ranks have them.
+/// The elements of `parameter`, [n], in an order that all ranks share.
 at::Tensor row_of(const at::Tensor& parameter) {
   const auto plain = parameter.detach();
   return plain.is_non_overlapping_and_dense() ? plain.as_strided({plain.numel()}, {1})
@@ -51,13 +51,13 @@ void copy_row(const at::Tensor& row, const at::Tensor& parameter) {
     plain.copy_(row.view(plain.sizes()));
 }
 
-/// Whether kernels may walk its memory from end to end.
+/// Whether kernels may read its memory linearly.
 bool is_dense_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
          tensor.is_non_overlapping_and_dense();
 }
 
-/// The parameters that require gradients, each once.
+/// The parameters that require gradients, without duplicates.
 std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model) {
   std::vector<std::pair<std::string, at::Tensor>> parameters;
   std::set<at::TensorImpl*> seen;
@@ -67,10 +67,10 @@ std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model
   return parameters;
 }
 
-/// The pattern that stands for the network's last layer, unless a parameter is called so.
+/// The pattern for the network's last layer, unless a parameter has this name.
 constexpr const char* head_pattern = "head";
 
-/// Puts rules for the parameters of the last layer in the place of one for "head".
+/// Replaces a rule for "head" by rules for the parameters of the last layer.
 void name_head(torch::nn::Module& model, std::vector<GroupRule>& groups) {
   const auto head = std::ranges::find(groups, head_pattern, &GroupRule::pattern);
   const auto parameters = model.named_parameters();
@@ -89,10 +89,10 @@ void name_head(torch::nn::Module& model, std::vector<GroupRule>& groups) {
 
 }  // namespace
 
-void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks, Divided divided) {
+void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks, Divided sharding) {
   ranks_ = ranks;
-  const bool helps = !ranks.alone() && (divided != Divided::state || keeps_state());
-  divided_ = helps ? divided : Divided::nothing;
+  const bool helps = !ranks.alone() && (sharding != Divided::state || keeps_state());
+  sharding_ = helps ? sharding : Divided::nothing;
   kept_.clear();
   groups_.clear();
   follow(model);
@@ -137,19 +137,19 @@ void Optimizer::measure_depth(torch::nn::Module& model) {
 void Optimizer::follow(torch::nn::Module& model) {
   measure_depth(model);
   regroup(trained(model));
-  find_shadows(model);
+  find_bf16_copies(model);
 }
 
-void Optimizer::find_shadows(torch::nn::Module& model) {
-  std::map<const at::TensorImpl*, std::shared_ptr<Bf16Copy>> shadows;
-  std::map<const Bf16Copy*, const at::TensorImpl*> weights;  // null: of several
+void Optimizer::find_bf16_copies(torch::nn::Module& model) {
+  std::map<const at::TensorImpl*, std::shared_ptr<Bf16Copy>> copies;
+  std::map<const Bf16Copy*, const at::TensorImpl*> weights;  // null for a copy of several weights
   const auto look_at = [&](const torch::nn::Module& module) {
-    const auto* const layer = dynamic_cast<const HasShadows*>(&module);
+    const auto* const layer = dynamic_cast<const Bf16Weights*>(&module);
     if (layer == nullptr) return;
-    for (const auto& [weight, shadow] : layer->shadowed_weights()) {
+    for (const auto& [weight, copy] : layer->copied_weights()) {
       if (!weight.defined()) continue;
-      shadows[weight.unsafeGetTensorImpl()] = shadow;
-      auto& only = weights.try_emplace(shadow.get(), weight.unsafeGetTensorImpl()).first->second;
+      copies[weight.unsafeGetTensorImpl()] = copy;
+      auto& only = weights.try_emplace(copy.get(), weight.unsafeGetTensorImpl()).first->second;
       if (only != weight.unsafeGetTensorImpl()) only = nullptr;
     }
   };
@@ -157,9 +157,9 @@ void Optimizer::find_shadows(torch::nn::Module& model) {
   for (const auto& module : model.modules(/*include_self=*/false)) look_at(*module);
   for (size_t g = 0; g < groups_.size(); ++g)
     for (size_t i = 0; i < kept_[g].size(); ++i) {
-      const auto found = shadows.find(groups_[g].parameters[i].unsafeGetTensorImpl());
-      const bool own = found != shadows.end() && weights[found->second.get()] != nullptr;
-      kept_[g][i].shadow = own ? found->second : nullptr;
+      const auto found = copies.find(groups_[g].parameters[i].unsafeGetTensorImpl());
+      const bool own = found != copies.end() && weights[found->second.get()] != nullptr;
+      kept_[g][i].bf16_copy = own ? found->second : nullptr;
     }
 }
 
@@ -191,7 +191,7 @@ ParameterSettings Optimizer::final_settings(const std::string& name,
     result.weight_decay = rule->weight_decay.value_or(result.weight_decay);
   }
   result.initial_lr *= scale;
-  // Elsewhere the update multiplies it by the learning rate.
+  // Otherwise the update multiplies weight decay by the learning rate.
   if (!decay_follows_lr()) result.weight_decay *= scale;
   if (const auto factor = lr_factors_.find(name); factor != lr_factors_.end()) {
     result.initial_lr *= factor->second;
@@ -200,7 +200,7 @@ ParameterSettings Optimizer::final_settings(const std::string& name,
   return result;
 }
 
-UpdateRule Optimizer::next_rule(const ParameterGroup&, const std::vector<at::Tensor>&, bool) {
+UpdateRule Optimizer::next_rule(const ParameterGroup&, const State&, bool) {
   throw RunError("an optimizer that updates in one pass has no rule for it");
 }
 
@@ -226,7 +226,7 @@ void Optimizer::regroup(const Named& parameters) {
   auto kept = take_over(groups);
   groups_ = std::move(groups);
   kept_ = std::move(kept);
-  if (is_divided()) share_out();
+  if (is_sharded()) share_out();
 }
 
 void Optimizer::share_out() {
@@ -302,22 +302,23 @@ bool Optimizer::add_to_pass(size_t group, size_t index) {
   UpdateSpan span{.size = parameter.numel(),
                   .weight = parameter.mutable_data_ptr<float>(),
                   .gradient = gradients_.back().const_data_ptr<float>()};
-  if (auto* const shadow = kept_[group][index].shadow.get())
-    if (auto* const room = shadow->room_for(parameter)) {
+  if (auto* const copy = kept_[group][index].bf16_copy.get())
+    if (auto* const room = copy->room_for(parameter)) {
       span.rounded = reinterpret_cast<uint16_t*>(room);
-      passed_.back().shadow = shadow;
+      passed_.back().bf16_copy = copy;
     }
   add_average(span, parameter);
-  for (size_t k = 0, place = 0; k < state.size(); ++k)
-    if (!kinds_[k].scalar) span.state[place++] = state[k].mutable_data_ptr<float>();
+  for (size_t k = 0, next = 0; k < state.size(); ++k)
+    if (!kinds_[k].scalar) span.state[next++] = state[k].mutable_data_ptr<float>();
   pass_.add(next_rule(groups_[group], state, first), span);
   return true;
 }
 
 void Optimizer::add_average(UpdateSpan& span, const at::Tensor& parameter) {
   const auto found = averages_.find(parameter.unsafeGetTensorImpl());
-  // Where all ranks have an average they are to have the same bits, whoever updates the weight.
-  if (found == averages_.end() || divided_ == Divided::state) return;
+  // An average that all ranks have must get the same bits on each, whichever rank updates the
+  // weight.
+  if (found == averages_.end() || sharding_ == Divided::state) return;
   const auto [weight, average, share] = found->second;
   if (!is_dense_float(average) || !same_layout(average, parameter)) return;
   span.average = average.mutable_data_ptr<float>();
@@ -328,22 +329,17 @@ void Optimizer::add_average(UpdateSpan& span, const at::Tensor& parameter) {
 
 void Optimizer::run_pass() {
   pass_.run();
-  for (const auto& [parameter, shadow, average] : passed_) {
+  for (const auto& [parameter, copy, average] : passed_) {
     parameter.unsafeGetTensorImpl()->bump_version();
     if (average.defined()) average.unsafeGetTensorImpl()->bump_version();
-    if (shadow != nullptr) shadow->filled_for(parameter);
+    if (copy != nullptr) copy->filled_for(parameter);
   }
   passed_.clear(), gradients_.clear();
 }
 
 Optimizer::Update Optimizer::collect(size_t group, const std::vector<size_t>& indices, bool first,
                                      const at::Tensor& found_inf) {
-  Update update{.group = groups_[group],
-                .parameters = {},
-                .gradients = {},
-                .state = std::vector<std::vector<at::Tensor>>(kinds_.size()),
-                .first = first,
-                .found_inf = found_inf};
+  Update update{groups_[group], {}, {}, std::vector<State>(kinds_.size()), first, found_inf};
   for (const size_t i : indices) {
     const at::Tensor& parameter = update.group.parameters[i];
     update.parameters.push_back(parameter);
@@ -360,7 +356,7 @@ void Optimizer::update_others(size_t group, const std::vector<size_t>& indices,
     if (some.empty()) return;
     Update all = collect(group, some, first, found_inf);
     update(all);
-    // LibTorch's fused operators do not count what they write.
+    // LibTorch's fused operators do not increment versions.
     for (const auto& parameter : all.parameters)
       if (!parameter.is_inference()) parameter.unsafeGetTensorImpl()->bump_version();
   };
@@ -379,7 +375,7 @@ void Optimizer::step(const at::Tensor& found_inf) try {
   else if (!is_set(found_inf))
     update_all({});
   move_other_averages();
-  if (divided_ == Divided::weights) ask_for_states();
+  if (sharding_ == Divided::weights) ask_for_states();
 } catch (...) {
   drop_step();
   throw;
@@ -424,7 +420,7 @@ void Optimizer::update_all(const at::Tensor& found_inf) {
         others[g].push_back(i);
   run_pass();
   for (size_t g = 0; g < groups_.size(); ++g) update_others(g, others[g], found_inf);
-  if (divided_ != Divided::state) return;
+  if (sharding_ != Divided::state) return;
   note_states(found_inf);
   exchange();
 }
@@ -531,7 +527,7 @@ std::vector<at::Tensor> Optimizer::gradients() const {
 
 std::vector<std::pair<at::Tensor, int64_t>> Optimizer::owners() const {
   std::vector<std::pair<at::Tensor, int64_t>> owners;
-  for (size_t g = 0; is_divided() && g < groups_.size(); ++g)
+  for (size_t g = 0; is_sharded() && g < groups_.size(); ++g)
     for (size_t i = 0; i < kept_[g].size(); ++i)
       owners.emplace_back(groups_[g].parameters[i], *kept_[g][i].owner);
   return owners;
@@ -582,10 +578,10 @@ void Optimizer::load_state_dict(const StateDict& dict) {
           group.names[i], new_state(group.parameters[i], is_own(kept_[states.size() - 1][i]))));
   }
   for (const auto& [name, tensor] : unknown)
-    problems.push_back(
-        "optimizer state '" + name +
-        "': this optimizer and model have no such state; go on with what the run was begun with "
-        "(freeze, optimizer, model), or give another --run_name");
+    problems.push_back("optimizer state '" + name +
+                       "': this optimizer and model have no such state; resume with the settings "
+                       "that the run began with "
+                       "(freeze, optimizer, model), or give another --run_name");
   if (!problems.empty()) throw UserError(problems);
   for (size_t g = 0; g < groups_.size(); ++g)
     for (size_t i = 0; i < kept_[g].size(); ++i) {

@@ -1,4 +1,5 @@
-// Optimizers over named parameters, updated in one pass over memory or by multi-tensor operations.
+// Optimizers of named parameters, which update in one pass over memory or by multi-tensor
+// operations.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,178 +22,184 @@ namespace composer {
 
 class Bf16Copy;
 
-/// What a parameter is trained with.
+/// The training settings of a parameter.
 struct ParameterSettings {
   double initial_lr = 0;  ///< before schedulers
   double weight_decay = 0;
-  int64_t rule = 0;  ///< which of the optimizer's formulas, where it has several
+  int64_t rule = 0;  ///< index of the formula, for optimizers with several
 
   bool operator==(const ParameterSettings&) const = default;
 };
 
-/// The parameters that share their settings.
+/// Parameters with the same settings.
 struct ParameterGroup : ParameterSettings {
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
-  at::Tensor lr;  ///< as schedulers made it, float32 scalar on the parameters' device; its address
-                  ///< stays
+  /// With schedulers applied; float32 scalar on the parameters' device; its address does not
+  /// change.
+  at::Tensor lr;
 };
 
-/// What each rank has of its share of the parameters alone.
+/// The part of the training state that only a parameter's owner keeps.
 enum class Divided {
   nothing,
   state,   ///< Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion
            ///< Parameter Models", stage 1
-  weights  ///< the parameters and gradients too: ShardedParameters
+  weights  ///< also the parameters and gradients: ShardedParameters
 };
 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Takes all parameters of `model` that require gradients; steps in one pass write their bfloat16
-  /// copies (HasShadows) too. Called once the model is on its device. RunError when there are none,
-  /// UserError for a group whose pattern fits none of them, and for layer_decay where the model has
-  /// no slots.
-  /// ranks: that make the same updates, among which work may be divided. divided: whole parameters
-  /// are shared out by their size, and each rank updates its own, whose state it keeps; where only
-  /// the state is divided, it sends them to the others.
+  /// Takes all parameters of `model` that require gradients; steps in one pass also write their
+  /// bfloat16 copies (Bf16Copy). Call it once the model is on its device. RunError without such
+  /// parameters, UserError for a group whose pattern fits none, and for layer_decay where the model
+  /// has no slots. ranks: make the same updates, and may divide the work. sharding: whole
+  /// parameters are shared out by size; each rank updates its own parameters and keeps their state,
+  /// and where only the state is sharded it sends them to the others.
   void attach(torch::nn::Module& model, const Ranks& ranks = {},
-              Divided divided = Divided::nothing);
-  /// After surgery: drops parameters (and their state) that the model no longer has and takes up
-  /// new ones.
+              Divided sharding = Divided::nothing);
+  /// Call it after surgery: drops parameters (and their state) that the model no longer has, and
+  /// takes new ones.
   void follow(torch::nn::Module& model);
 
-  /// Multiplies the learning rates of single parameters, by name, from now on; each keeps the share
-  /// that weight decay takes of it in a step. Factors of several calls multiply. Names that the
-  /// model does not have do no harm.
+  /// Multiplies the learning rates of single parameters, by name, from now on; weight decay's
+  /// fraction of a step does not change. Factors of several calls multiply. Unknown names are
+  /// ignored.
   void scale_lr(const std::map<std::string, double>& factors);
 
-  /// One update from the parameters' gradients. found_inf: a float32 scalar on the device; where it
-  /// is 1 nothing changes. May be undefined. Parameters without a gradient are left alone.
+  /// One update from the parameters' gradients. found_inf: a float32 scalar on the device, or
+  /// undefined; where it is 1 nothing changes. Parameters without a gradient do not change.
   void step(const at::Tensor& found_inf = {});
-  /// Has the next step also move averages += share * (weights - averages) as at::lerp does, the
-  /// weights being as it leaves them, also where it skips or does not train them: those that it
-  /// updates in one pass over memory, in the same pass. The lists run in parallel; floating point.
-  /// Adds to what was asked for before; an average of the same weight gets the new share.
+  /// Lets the next step also move averages += share * (weights - averages), as at::lerp does,
+  /// towards the weights after the step, even where it skips or does not train them; averages of
+  /// weights that are updated in one pass over memory move in the same pass. The lists run in
+  /// parallel; floating point. Adds to earlier requests for the same step; an average of the same
+  /// weight gets the new share.
   void average_with_next_step(const std::vector<at::Tensor>& weights,
                               const std::vector<at::Tensor>& averages, double share);
-  /// Whether a step from the gradients that are there would wait for found_inf on a GPU.
+  /// Whether a step with the current gradients would wait for found_inf on a GPU.
   bool first_update_waits() const;
   void zero_grad();
 
   /// Sets every group's lr to multiplier * initial_lr, without waiting for the device.
   void set_lr_multiplier(double multiplier);
-  /// Multiplies every group's lr until it is set again.
+  /// Multiplies every group's lr until the next set_lr_multiplier().
   void scale_lr_until_set(double factor);
   double lr() const;  ///< the recipe's, as last set and scaled
 
   const std::vector<ParameterGroup>& groups() const { return groups_; }
-  std::vector<at::Tensor> parameters() const;  ///< of all groups
-  std::vector<at::Tensor> gradients() const;   ///< those that are there
-  /// The parameters with the ranks that update them; empty where every rank does.
+  std::vector<at::Tensor> parameters() const;  ///< all groups' parameters
+  std::vector<at::Tensor> gradients() const;   ///< gradients that are defined
+  /// The parameters with the ranks that update them; empty where every rank updates all.
   std::vector<std::pair<at::Tensor, int64_t>> owners() const;
 
-  /// State tensors named "<kind>.<parameter>", for instance "momentum_buffer.conv1.weight": the
-  /// optimizer's own, not copies.
+  /// State tensors named "<kind>.<parameter>", for instance "momentum_buffer.conv1.weight". They
+  /// are not copies.
   StateDict state_dict() const;
-  /// Whether there are such tensors once it has made steps.
+  /// Whether the optimizer has state tensors after its first step.
   bool keeps_state() const { return !kinds_.empty(); }
-  /// How many numbers of state it keeps then for each element of a parameter.
+  /// State elements per element of a parameter.
   int64_t state_numbers() const;
-  /// Copies this rank's. UserError naming every tensor that does not fit the attached parameters.
+  /// Copies this rank's tensors. UserError naming every tensor that does not fit the attached
+  /// parameters.
   void load_state_dict(const StateDict& state);
 
  protected:
   struct Options {
     double lr = 0;
     double weight_decay = 0;
-    bool no_decay_norm_bias = false;  ///< parameters of at most one dimension: weight_decay 0
-    GroupParams grouping{};           ///< on top of these
+    bool no_decay_norm_bias = false;  ///< parameters of at most one dimension have weight_decay 0
+    GroupParams grouping{};           ///< changes the settings above for single parameters
   };
+  /// The options from a Params with all of them.
+  static Options options_of(const auto& params) {
+    return {params.lr, params.weight_decay, params.no_decay_norm_bias, params.grouping};
+  }
   /// One state tensor a parameter: of its shape and strides, or a float32 scalar. Starts at 0.
   struct StateKind {
     std::string name;
     bool scalar = false;
   };
-  /// What one update works on. The lists run in parallel; gradients and state tensors have exactly
-  /// the strides of their parameters.
+  using State = std::vector<at::Tensor>;  ///< in the order of kinds_; empty before the first update
+  /// The arguments of an update. The lists run in parallel; gradients and state tensors have
+  /// exactly the strides of their parameters.
   struct Update {
     const ParameterGroup& group;
     std::vector<at::Tensor> parameters, gradients;
-    std::vector<std::vector<at::Tensor>> state;  ///< one list a StateKind
-    bool first = false;                          ///< these parameters were never updated before
+    std::vector<std::vector<at::Tensor>> state;  ///< one list per StateKind
+    bool first = false;                          ///< these parameters have never been updated
     at::Tensor found_inf;                        ///< may be undefined
   };
 
-  const Options& options() const { return options_; }
-  /// That make each update together; one where they share out the parameters.
-  Ranks ranks() const { return is_divided() ? Ranks() : ranks_; }
+  /// The ranks that make each update together; a single rank where they share out the parameters.
+  Ranks ranks() const { return is_sharded() ? Ranks() : ranks_; }
 
   Optimizer(const Options& options, std::vector<StateKind> kinds)
       : options_(options), kinds_(std::move(kinds)) {}
 
-  /// Where state is divided, it has this rank's parameters alone: a norm over all of them is to be
-  /// taken elsewhere.
+  /// Where state is sharded, `update` has only this rank's parameters: a norm over all parameters
+  /// must be computed elsewhere.
   virtual void update(Update& update) = 0;
-  /// Whether next_rule() says what an update does to the parameters of `group` that are dense
-  /// float32 on a CPU. They are updated in one pass over memory then; update() gets the others. The
-  /// built-in ones say it of themselves, not of classes derived from them, which may update in
-  /// another way.
+  /// Whether next_rule() describes the update of the group's dense float32 parameters on a CPU.
+  /// They are updated in one pass over memory then, and update() gets only the others. Built-in
+  /// optimizers return false for derived classes, which may override update().
   virtual bool in_one_pass(const ParameterGroup&) const { return false; }
-  /// Counts the scalars of `state` on. first: the parameter was never updated before.
-  virtual UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
-                               bool first);
-  /// What the optimizer gives a parameter; its group, its depth and lr factors come on top.
+  /// Increments the scalars of `state`. first: the parameter has never been updated.
+  virtual UpdateRule next_rule(const ParameterGroup& group, const State& state, bool first);
+  /// The optimizer's own settings for a parameter; its group, its depth and lr factors are applied
+  /// afterwards.
   virtual ParameterSettings settings(const std::string& name, const at::Tensor& parameter) const;
-  /// Whether a step's weight decay is a share of the learning rate.
+  /// Whether a step's weight decay is multiplied by the learning rate.
   virtual bool decay_follows_lr() const { return true; }
-  /// Whether a first update is another formula, not the usual one on zeros. While there are such
-  /// parameters, a step that is given found_inf waits for it.
+  /// Whether a first update uses another formula than the usual one with zeros as state. While some
+  /// parameters have never been updated, a step with found_inf waits for it.
   virtual bool first_update_differs() const { return false; }
 
  private:
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
-  using State = std::vector<at::Tensor>;  ///< in the order of kinds_; empty before the first update
 
-  /// What belongs to a parameter.
+  /// The optimizer's data of one parameter.
   struct Kept {
     State state;
-    std::shared_ptr<Bf16Copy> shadow;  ///< may be null
-    std::optional<int64_t> owner;      ///< the rank that updates it; none: every rank does
-    bool known = false;                ///< all ranks know that the owner has its state
+    std::shared_ptr<Bf16Copy> bf16_copy;  ///< may be null
+    std::optional<int64_t> owner;         ///< the rank that updates it; nothing: every rank does
+    bool known = false;                   ///< all ranks know that the owner has state for it
   };
 
   void check_patterns() const;
   void measure_depth(torch::nn::Module& model);
   ParameterSettings final_settings(const std::string& name, const at::Tensor& parameter) const;
   void regroup(const Named& parameters);
-  /// Parameters that have no owner yet.
+  /// Gives owners to parameters that have none.
   void share_out();
-  bool is_divided() const { return divided_ != Divided::nothing; }
+  bool is_sharded() const { return sharding_ != Divided::nothing; }
   bool is_own(const Kept& kept) const {
     return kept.owner.value_or(ranks_.rank()) == ranks_.rank();
   }
-  void find_shadows(torch::nn::Module& model);
-  /// Of the parameters of `groups`, taken over for those that are in groups_ too.
+  void find_bf16_copies(torch::nn::Module& model);
+  /// The entries of the parameters of `groups`; moved from kept_ for parameters in groups_.
   std::vector<std::vector<Kept>> take_over(const std::vector<ParameterGroup>& groups);
-  /// own: else it has no memory.
+  /// own: with memory; else tensors of device meta.
   State new_state(const at::Tensor& parameter, bool own) const;
-  /// New where there is none, with the parameter's strides.
+  /// Creates missing state; aligns it with the parameter's strides.
   State& state_of(size_t group, size_t index);
-  /// Whether it takes parameter `index` of the group, which has a gradient, into pass_.
+  /// Adds parameter `index` of the group, which has a gradient, to pass_; false where update() must
+  /// update it.
   bool add_to_pass(size_t group, size_t index);
   void add_average(UpdateSpan& span, const at::Tensor& parameter);
   void run_pass();
   void update_all(const at::Tensor& found_inf);
-  /// Takes note that other ranks have the state of what they update.
+  /// Creates the states that other ranks now have for their parameters.
   void note_states(const at::Tensor& found_inf);
-  /// The same where this rank does not see which gradients others have: they tell.
+  /// note_states() for Divided::weights, where a rank does not see which gradients others have:
+  /// their owners tell.
   void ask_for_states();
-  /// Each rank's updated parameters to all others.
+  /// Sends each rank's updated parameters to all others.
   void exchange() const;
   void move_other_averages();
-  /// What was meant for a step that ended by an exception.
+  /// Clears what was prepared for a step that failed.
   void drop_step();
   void update_others(size_t group, const std::vector<size_t>& indices, const at::Tensor& found_inf);
   Update collect(size_t group, const std::vector<size_t>& indices, bool first,
@@ -200,28 +207,28 @@ class Optimizer {
 
   Options options_;
   Ranks ranks_;
-  Divided divided_ = Divided::nothing;
+  Divided sharding_ = Divided::nothing;
   std::vector<StateKind> kinds_;
   std::map<std::string, double> lr_factors_;
-  std::map<std::string, double> depth_scales_;  ///< of each parameter; empty without layer_decay
+  std::map<std::string, double> depth_scales_;  ///< factor by parameter; empty without layer_decay
   std::vector<ParameterGroup> groups_;
-  std::vector<std::vector<Kept>> kept_;  ///< as groups_ and their parameters
+  std::vector<std::vector<Kept>> kept_;  ///< runs in parallel to groups_ and their parameters
   double multiplier_ = 1;
-  double scale_ = 1;  ///< of scale_lr_until_set
+  double scale_ = 1;  ///< the product of scale_lr_until_set()
 
   UpdatePass pass_;
   struct Passed {
     at::Tensor parameter;
-    Bf16Copy* shadow;    ///< that the pass writes; may be null
-    at::Tensor average;  ///< that it moves; may be undefined
+    Bf16Copy* bf16_copy;  ///< written by the pass; may be null
+    at::Tensor average;   ///< moved by the pass; may be undefined
   };
-  std::vector<Passed> passed_;         ///< in pass_
-  std::vector<at::Tensor> gradients_;  ///< that pass_ reads
+  std::vector<Passed> passed_;         ///< parameters in pass_
+  std::vector<at::Tensor> gradients_;  ///< gradients that pass_ reads
   struct Average {
     at::Tensor weight, average;
     double share;
   };
-  /// Of the next step, as far as they are not in pass_; by their weight.
+  /// Averages to move with the next step that are not in pass_, by their weight.
   std::unordered_multimap<const at::TensorImpl*, Average> averages_;
 };
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/name_pattern.h"
-#include "nn/network/norm_layer.h"
+#include "nn/network/layer.h"
 
 namespace composer {
 namespace {
@@ -26,7 +26,7 @@ bool holds_blocks(Layer& layer) {
          });
 }
 
-/// Whether it is entered to find layers.
+/// Whether it is a Sequential that is entered to find layers.
 bool is_row_of_layers(Layer& layer) {
   auto* const row = dynamic_cast<Sequential*>(&layer);
   if (row == nullptr) return false;
@@ -58,8 +58,8 @@ class DepthWalk {
     const auto parameters = layer.named_parameters();
     if (parameters.is_empty()) return;
     const bool block = dynamic_cast<const Block*>(&layer) != nullptr;
-    // A norm outside of blocks belongs to the layer before it, and to a block that has none or is a
-    // row of layers.
+    // A norm outside of blocks belongs to the layer before it, or to a block before it that has no
+    // norm or is a Sequential.
     if (layers.empty() || block || after_block_ || (has_matrix(layer) && has_matrix_))
       layers.emplace_back(), has_matrix_ = false;
     for (const auto& item : parameters) layers.back().push_back(prefix + item.key());
@@ -68,7 +68,7 @@ class DepthWalk {
   }
 
   bool after_block_ = false;
-  bool has_matrix_ = false;  ///< the last of layers
+  bool has_matrix_ = false;  ///< whether the last entry of `layers` has a matrix
 };
 
 }  // namespace

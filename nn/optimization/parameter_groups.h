@@ -1,4 +1,4 @@
-// Learning rates and weight decay of single parameters, by their names and by their depth.
+// Learning rates and weight decay of single parameters, by name and by depth.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace composer {
 
-/// The parameters whose names fit a pattern (base/name_pattern.h), with settings of their own.
+/// Settings of the parameters whose names fit a pattern (base/name_pattern.h).
 struct GroupRule {
   std::string pattern;
   double lr_scale = 1;
@@ -24,7 +24,7 @@ struct GroupRule {
   }
 };
 
-// To be a field: a list of maps.
+// Lets a list of GroupRule be a field of Params.
 template <>
 struct FieldType<GroupRule> {
   static std::string name() { return "{pattern, lr_scale, weight_decay}"; }
@@ -33,7 +33,7 @@ void read_value(const Value& value, const Rules& rules, const std::string& path,
                 Problems& problems);
 Value write_value(const GroupRule& rule);
 
-/// The part of each optimizer's parameters that says how single parameters differ.
+/// The fields of every optimizer's parameters for settings of single parameters.
 struct GroupParams {
   std::vector<GroupRule> groups{};
   std::optional<double> layer_decay = std::nullopt;
@@ -48,17 +48,15 @@ struct GroupParams {
   }
 };
 
-/// The rule for a parameter of this name; null where it fits no pattern.
+/// The first rule whose pattern fits the name; null where none fits.
 const GroupRule* rule_for(const std::string& name, const std::vector<GroupRule>& groups);
 
-/// The names of the parameters of `network` from its input to its output; those in one list count
-/// as one layer. A block (residual, ...) is one, and so are the layers outside of blocks from one
-/// with a weight matrix or kernel on; Sequential is entered, but where it holds only one such
-/// layer.
+/// The names of the network's parameters from input to output, in one list per layer. A block
+/// (residual, ...) counts as one layer; outside of blocks a layer begins with a weight matrix or
+/// kernel. Sequential is entered, unless it holds only one such layer.
 std::vector<std::vector<std::string>> parameters_by_depth(Block& network);
 
-/// The factor of each parameter's learning rate: decay^(layers behind its own), 1 in the last
-/// layer.
+/// The factor of each parameter's learning rate: decay^(layers after its own), 1 in the last layer.
 std::map<std::string, double> scales_by_depth(Block& network, double decay);
 
 }  // namespace composer

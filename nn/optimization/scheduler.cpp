@@ -9,7 +9,7 @@
 namespace composer {
 namespace {
 
-/// Cut to a whole number, but 28.999999999999996 (0.29 * 100) is 29.
+/// Rounds down, but 28.999999999999996 (0.29 * 100) to 29.
 double cut(double value) { return std::floor(value + 1e-6); }
 
 }  // namespace
@@ -50,11 +50,11 @@ Time scale_duration(const Time& max_duration, double ratio) {
 }
 
 TimeAxis::TimeAxis(const Timestamp& now, const RunLength& run_length, double scale_schedule_ratio,
-                   const std::vector<Time>& times, bool at_epochs)
+                   const std::vector<NamedTime>& times, bool at_epochs)
     : run_length_(run_length), ratio_(scale_schedule_ratio) {
   seconds_ = run_length.max_duration.unit == TimeUnit::second &&
-             std::any_of(times.begin(), times.end(), [](const Time& time) {
-               return time.unit == TimeUnit::second || time.unit == TimeUnit::duration;
+             std::ranges::any_of(times, [](const NamedTime& named) {
+               return named.time.unit == TimeUnit::second || named.time.unit == TimeUnit::duration;
              });
   if (seconds_ && at_epochs)
     throw UserError("interval: epoch has no meaning for shares of max_duration " +

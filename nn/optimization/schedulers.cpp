@@ -4,10 +4,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/error.h"
+
 namespace composer {
 namespace {
 
-/// t / length in [0, 1]; 1 when there is no length.
+/// t / length in [0, 1]; 1 where length is 0.
 double progress(double t, double length) { return t >= length ? 1 : t / length; }
 
 double between(double start, double end, double share) { return start + (end - start) * share; }
@@ -28,12 +30,24 @@ double drops(const TimeAxis& axis, const std::vector<Time>& milestones, double g
   return std::pow(gamma, static_cast<double>(passed));
 }
 
-/// Share of what follows a warm-up of `warmup` until t_max.
+/// Progress from the end of a warm-up to t_max.
 double progress_after(double warmup, const TimeAxis& axis, const Time& t_max) {
   return progress(axis.now() - warmup, axis.length(t_max) - warmup);
 }
 
 }  // namespace
+
+void check_times(const std::vector<NamedTime>& times, const TimeAxis& axis) {
+  std::vector<std::string> problems;
+  for (const auto& [key, time] : times) {
+    try {
+      axis.length(time);
+    } catch (const UserError& error) {
+      problems.push_back(key + ": " + error.what());
+    }
+  }
+  if (!problems.empty()) throw UserError(problems);
+}
 
 std::vector<std::string> check_warmup(const WarmupParams& params,
                                       const std::vector<NamedTime>& falls, const TimeAxis& axis,
@@ -57,7 +71,7 @@ std::vector<std::string> check_rise(const NamedTime& rise, double length,
     if (length <= 0 || end > length || end >= axis.run()) continue;
     const bool by_ratio = axis.length(time, /*scaled=*/false) > length;
     warnings.push_back(key + ": " + time.str() + (by_ratio ? ", times scale_schedule_ratio," : "") +
-                       " is not behind the end of " + rise.key + " (" + rise.time.str() +
+                       " is not after the end of " + rise.key + " (" + rise.time.str() +
                        "): the learning rate drops as soon as it has risen");
   }
   return warnings;
@@ -107,12 +121,6 @@ double Polynomial::alpha(const TimeAxis& axis) const {
 
 double ConstantWithWarmup::alpha(const TimeAxis& axis) const {
   return factor * progress(axis.now(), warmup(axis));
-}
-
-std::vector<Time> MultiStepWithWarmup::times() const {
-  std::vector<Time> all = milestones;
-  all.push_back(t_warmup);
-  return all;
 }
 
 double MultiStepWithWarmup::alpha(const TimeAxis& axis) const {

@@ -1,5 +1,6 @@
-// The built-in learning-rate schedules, each a struct of parameters with its formula. There t is
-// the time now, T = t_max and W = t_warmup, all in batches; every time may have any unit.
+// The built-in learning-rate schedules, each a struct of parameters with its formula. In the
+// formulas t is the current time, T = t_max and W = t_warmup, all in batches; every time may have
+// any unit.
 #pragma once
 
 #include <concepts>
@@ -8,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/params/params.h"
 #include "nn/optimization/scheduler.h"
 
@@ -25,7 +25,7 @@ struct IntervalParams {
   }
 };
 
-struct WarmupParams : IntervalParams {
+struct WarmupParams {
   Time t_warmup;
   bool scale_warmup = false;
 
@@ -36,49 +36,39 @@ struct WarmupParams : IntervalParams {
   double warmup(const TimeAxis& axis) const { return axis.length(t_warmup, scale_warmup); }
 };
 
-/// UserError "field: ..." for each time of a schedule's parameters that `axis` cannot place.
+/// All times of a schedule's parameters.
 template <class P>
-void check_times(P params, const TimeAxis& axis) {
-  std::vector<std::string> problems;
-  const auto place = [&](const std::string& name, const Time& time) {
-    try {
-      axis.length(time);
-    } catch (const UserError& error) {
-      problems.push_back(name + ": " + error.what());
-    }
-  };
+std::vector<NamedTime> times_of(P params) {
+  std::vector<NamedTime> times;
   params.fields([&](const char* name, const auto& field, const auto&...) {
     using T = std::decay_t<decltype(field)>;
-    if constexpr (std::is_same_v<T, Time>) place(name, field);
+    if constexpr (std::is_same_v<T, Time>) times.push_back({name, field});
     if constexpr (std::is_same_v<T, std::vector<Time>>)
-      for (const Time& time : field) place(name, time);
+      for (const Time& time : field) times.push_back({name, time});
   });
-  if (!problems.empty()) throw UserError(problems);
+  return times;
 }
 
-/// A time of a schedule's parameters, by its name there.
-struct NamedTime {
-  std::string key;
-  Time time;
-};
+/// UserError "key: ..." for each time that `axis` cannot place.
+void check_times(const std::vector<NamedTime>& times, const TimeAxis& axis);
 
-/// A warning "t_warmup: ..." about a warm-up of 0; else check_rise().
+/// A warning "t_warmup: ..." for a warm-up of 0; else check_rise().
 std::vector<std::string> check_warmup(const WarmupParams& params,
                                       const std::vector<NamedTime>& falls, const TimeAxis& axis,
                                       const RunLength& run_length);
 
-/// Warnings about a rise of `length` batches or seconds: "t_warmup: ..." that it is longer than the
-/// run; else "t_max: ..." of each of `falls`, when the fall behind it is over, that is not later.
+/// Warnings for a rise of `length` batches or seconds: "t_warmup: ..." where it is longer than the
+/// run; else "t_max: ..." for each of `falls` that ends no later than the rise.
 std::vector<std::string> check_rise(const NamedTime& rise, double length,
                                     const std::vector<NamedTime>& falls, const TimeAxis& axis,
                                     const RunLength& run_length);
 
-/// The Scheduler of a schedule P, which has fields(), times() and alpha(axis).
+/// The Scheduler of a schedule P with fields() and alpha(axis).
 template <class P>
 class ScheduledBy final : public Scheduler {
  public:
   using Params = P;
-  explicit ScheduledBy(P params) : params_(std::move(params)) {}
+  explicit ScheduledBy(P params) : params_(std::move(params)), times_(times_of(params_)) {}
 
   double multiplier(const Timestamp& now, const RunLength& run_length,
                     double scale_schedule_ratio) const override {
@@ -88,7 +78,7 @@ class ScheduledBy final : public Scheduler {
   std::vector<std::string> check(const RunLength& run_length,
                                  double scale_schedule_ratio) const override {
     const TimeAxis start = axis({}, run_length, scale_schedule_ratio);
-    check_times(params_, start);
+    check_times(times_, start);
     if constexpr (std::derived_from<P, WarmupParams>)
       return check_warmup(params_, falls(), start, run_length);
     if constexpr (requires { params_.t_peak; })
@@ -98,20 +88,20 @@ class ScheduledBy final : public Scheduler {
   }
 
  private:
-  /// What is to come behind a rise.
+  /// The times at which the learning rate falls after a rise.
   std::vector<NamedTime> falls() const {
-    std::vector<NamedTime> all;
-    if constexpr (requires { params_.t_max; }) all.push_back({"t_max", params_.t_max});
-    if constexpr (requires { params_.milestones; })
-      for (const Time& time : params_.milestones) all.push_back({"milestones", time});
+    auto all = times_;
+    std::erase_if(all,
+                  [](const auto& one) { return one.key != "t_max" && one.key != "milestones"; });
     return all;
   }
 
   TimeAxis axis(const Timestamp& now, const RunLength& run_length, double ratio) const {
-    return {now, run_length, ratio, params_.times(), params_.interval == "epoch"};
+    return {now, run_length, ratio, times_, params_.interval == "epoch"};
   }
 
   P params_;
+  std::vector<NamedTime> times_;
 };
 
 /// alpha while t < T, then 1.
@@ -124,7 +114,6 @@ struct Constant : IntervalParams {
     f("t_max", t_max, "how long it holds; 1 afterwards", above(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_max}; }
   double alpha(const TimeAxis& axis) const;
 };
 
@@ -138,7 +127,6 @@ struct StepDecay : IntervalParams {
     f("gamma", gamma, "factor of each drop", above(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {step_size}; }
   double alpha(const TimeAxis& axis) const;
 };
 
@@ -153,7 +141,6 @@ struct MultiStep : IntervalParams {
     f("gamma", gamma, "factor of each drop", above(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return milestones; }
   double alpha(const TimeAxis& axis) const;
 };
 
@@ -167,7 +154,6 @@ struct Exponential : IntervalParams {
     f("decay_period", decay_period, "time in which the learning rate falls by gamma", above(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {decay_period}; }
   double alpha(const TimeAxis& axis) const;
 };
 
@@ -182,7 +168,6 @@ struct LinearDecay : IntervalParams {
     f("t_max", t_max, "when the end is reached", above(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_max}; }
   double alpha(const TimeAxis& axis) const;
 };
 
@@ -197,7 +182,6 @@ struct CosineDecay : IntervalParams {
     f("alpha_f", alpha_f, "multiplier at the end", at_least(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_max}; }
   double alpha(const TimeAxis& axis) const;
 };
 
@@ -215,11 +199,10 @@ struct Triangular : IntervalParams {
     f("t_max", t_max, "when the end is reached", above(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_peak, t_max}; }
   double alpha(const TimeAxis& axis) const;
 };
 
-/// The cosine again and again, each cycle t_mult times as long as the one before, in whole batches.
+/// The cosine repeated in cycles of whole batches, each t_mult times as long as the one before.
 struct CosineWarmRestart : IntervalParams {
   Time t_0 = whole_run;
   double t_mult = 1;
@@ -231,7 +214,6 @@ struct CosineWarmRestart : IntervalParams {
     f("alpha_f", alpha_f, "multiplier at the end of a cycle", at_least(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_0}; }
   double alpha(const TimeAxis& axis) const;
 };
 
@@ -247,12 +229,11 @@ struct Polynomial : IntervalParams {
     f("alpha_f", alpha_f, "multiplier at the end", at_least(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_max}; }
   double alpha(const TimeAxis& axis) const;
 };
 
 /// t < W: alpha * t / W; else alpha.
-struct ConstantWithWarmup : WarmupParams {
+struct ConstantWithWarmup : WarmupParams, IntervalParams {
   double factor = 1;
 
   void fields(auto&& f) {
@@ -260,28 +241,20 @@ struct ConstantWithWarmup : WarmupParams {
     f("alpha", factor, "multiplier after the warm-up", at_least(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_warmup}; }
   double alpha(const TimeAxis& axis) const;
 };
 
 /// t < W: t / W; else gamma ^ (number of milestones <= t)
-struct MultiStepWithWarmup : WarmupParams {
-  std::vector<Time> milestones;
-  double gamma = 0.1;
-
+struct MultiStepWithWarmup : WarmupParams, MultiStep {
   void fields(auto&& f) {
     warmup_fields(f);
-    f("milestones", milestones, "times of the drops, counted from the start of training", required,
-      at_least(0.0));
-    f("gamma", gamma, "factor of each drop", above(0.0));
-    interval_field(f);
+    MultiStep::fields(f);
   }
-  std::vector<Time> times() const;
   double alpha(const TimeAxis& axis) const;
 };
 
 /// t < W: alpha_i * t / W; else LinearDecay of (t - W) / (T - W)
-struct LinearDecayWithWarmup : WarmupParams {
+struct LinearDecayWithWarmup : WarmupParams, IntervalParams {
   double alpha_i = 1, alpha_f = 0;
   Time t_max = whole_run;
 
@@ -292,27 +265,20 @@ struct LinearDecayWithWarmup : WarmupParams {
     f("t_max", t_max, "when the end is reached", above(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_warmup, t_max}; }
   double alpha(const TimeAxis& axis) const;
 };
 
 /// t < W: t / W; else CosineDecay of (t - W) / (T - W)
-struct CosineDecayWithWarmup : WarmupParams {
-  Time t_max = whole_run;
-  double alpha_f = 0;
-
+struct CosineDecayWithWarmup : WarmupParams, CosineDecay {
   void fields(auto&& f) {
     warmup_fields(f);
-    f("t_max", t_max, "when the end is reached", above(0.0));
-    f("alpha_f", alpha_f, "multiplier at the end", at_least(0.0));
-    interval_field(f);
+    CosineDecay::fields(f);
   }
-  std::vector<Time> times() const { return {t_warmup, t_max}; }
   double alpha(const TimeAxis& axis) const;
 };
 
 /// t < W: t / W; else Polynomial of (t - W) / (T - W)
-struct PolyDecayWithWarmup : WarmupParams {
+struct PolyDecayWithWarmup : WarmupParams, IntervalParams {
   double power = 2;
   Time t_max = whole_run;
   double alpha_f = 0;
@@ -324,7 +290,6 @@ struct PolyDecayWithWarmup : WarmupParams {
     f("alpha_f", alpha_f, "multiplier at the end", at_least(0.0));
     interval_field(f);
   }
-  std::vector<Time> times() const { return {t_warmup, t_max}; }
   double alpha(const TimeAxis& axis) const;
 };
 

@@ -21,11 +21,15 @@ void multiply_unless(const at::Tensor& found_inf, const std::vector<at::Tensor>&
   at::_foreach_mul_(tensors, masked);
 }
 
-at::Tensor count_unless(const at::Tensor& found_inf, const std::vector<at::Tensor>& steps) {
+void advance_unless(const at::Tensor& found_inf, const std::vector<at::Tensor>& steps) {
   if (found_inf.defined())
     at::_foreach_add_(steps, 1 - found_inf);
   else
     at::_foreach_add_(steps, 1);
+}
+
+at::Tensor count_unless(const at::Tensor& found_inf, const std::vector<at::Tensor>& steps) {
+  advance_unless(found_inf, steps);
   return at::stack(steps).to(at::kDouble).clamp_min(1);
 }
 

@@ -8,7 +8,7 @@
 namespace composer {
 namespace {
 
-/// Numbers a chunk: what takes longer than to get the next one, and still balances threads.
+/// Numbers per chunk: enough to outweigh taking the next chunk, few enough to balance threads.
 constexpr int64_t chunk_size = 1 << 15;
 
 UpdateSpan part(UpdateSpan span, int64_t begin, int64_t size) {

@@ -1,7 +1,7 @@
-#include "nn/optimization/update_simd.h"
-
 #include <bit>
 #include <cmath>
+
+#include "nn/optimization/update_pass.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "nn/optimization/update_simd.cpp"
@@ -14,9 +14,9 @@ HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {
 
-constexpr int32_t quiet_nan = 0x7FC0;  // of bfloat16
+constexpr int32_t quiet_nan = 0x7FC0;  // NaN in bfloat16
 
-// Formulas are written once, for numbers and for vectors of them.
+// Each formula is written once, for single numbers and for vectors.
 struct Number {};
 
 HWY_INLINE float load(Number, const float* from) { return *from; }
@@ -29,7 +29,7 @@ HWY_INLINE float div(float a, float b) { return a / b; }
 HWY_INLINE float larger(float a, float b) { return a > b ? a : b; }
 HWY_INLINE float root_of(float a) { return std::sqrt(a); }
 
-/// a * b + c as the target's vectors do it: rounded once where they have such an instruction.
+/// a * b + c as in the target's vectors: with one rounding where they have such an instruction.
 HWY_INLINE float mul_add(float a, float b, float c) {
 #if COMPOSER_HAS_VECTORS && HWY_NATIVE_FMA
   return std::fma(a, b, c);
@@ -69,13 +69,13 @@ HWY_INLINE void store_rounded(Floats d, Vector value, uint16_t* to) {
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7FFF))));
   const auto number = hn::RebindMask(d32, hn::Eq(value, value));
   const auto result = hn::IfThenElse(number, rounded, hn::Set(d32, quiet_nan));
-  // Of signed numbers: to narrow them clamps none.
+  // Narrowing signed numbers does not clamp here.
   hn::StoreU(hn::DemoteTo(d16, result), d16, reinterpret_cast<int16_t*>(to));
 }
 
 #endif
 
-/// from + share * (to - from), from the nearer end.
+/// from + share * (to - from), computed from the nearer end.
 template <class D>
 HWY_INLINE auto between(D d, float share, auto from, auto to) {
   const auto way = sub(to, from);

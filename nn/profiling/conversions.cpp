@@ -7,7 +7,7 @@
 namespace composer {
 namespace {
 
-/// Whether both fill their memory, in different orders.
+/// Whether both are dense, with different orders in memory.
 bool reordered(const at::Tensor& to, const at::Tensor& from) {
   if (to.sizes() != from.sizes()) return false;
   if (!to.is_non_overlapping_and_dense() || !from.is_non_overlapping_and_dense()) return false;

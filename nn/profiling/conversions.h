@@ -1,4 +1,5 @@
-// Copies that change a tensor's type or layout, which cost memory traffic and calculate nothing.
+// Counts copies that change a tensor's type or layout: they cost memory traffic and calculate
+// nothing.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -7,10 +8,10 @@
 
 namespace composer {
 
-/// Counts conversions while it lives, in all threads; one at a time. to(), contiguous() and
-/// autocast's casts end in a copy, which counts where it has more than one number and either
-/// changes their type, or fills its memory in another order than the source does. What a library
-/// rearranges within an operator is not seen. Slows every operator.
+/// Counts conversions in all threads while it lives; only one may live. to(), contiguous() and
+/// autocast's casts end in a copy. A copy of more than one element counts if it changes the type,
+/// or the order in memory. Conversions inside a library's operators are not seen. Slows every
+/// operator.
 class ConversionCounter {
  public:
   ConversionCounter();

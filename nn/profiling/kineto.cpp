@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-// Defined where LibTorch has Kineto's headers (composer/CMakeLists.txt).
+// Defined where LibTorch has Kineto's headers (nn/CMakeLists.txt).
 #ifdef USE_KINETO
 #include <c10/util/Exception.h>
 #include <fcntl.h>
@@ -15,13 +15,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
-#include <memory>
 #include <mutex>
 #include <set>
-#include <unordered_set>
 
 #include "base/files/atomic_file.h"
-#include "nn/profiling/thread_range.h"
+#include "nn/profiling/thread_ranges.h"
 #endif
 
 namespace composer {
@@ -48,13 +46,13 @@ torch::profiler::impl::ProfilerConfig config(const KinetoTrace::Options& options
                                                /*with_modules=*/false, more);
 }
 
-/// Kineto calls it an error that there is no GPU; without one it has nothing to say.
+/// Kineto logs an error where there is no GPU: silenced.
 void keep_quiet_without_gpu(bool gpu) {
   constexpr const char* above_error = "5";
   if (!gpu) ::setenv("KINETO_LOG_LEVEL", above_error, /*overwrite=*/0);
 }
 
-/// A name for a folder in which every character is one that Kineto leaves as it is.
+/// A path of a folder that has only characters which Kineto does not change.
 class PlainName {
  public:
   explicit PlainName(const fs::path& folder)
@@ -71,7 +69,7 @@ class PlainName {
   int folder_;
 };
 
-/// Whether a daemon may ask for traces, from when on it stays so.
+/// Whether a daemon may ask for traces; never reset.
 std::atomic<bool> daemon_may_ask;
 
 }  // namespace
@@ -92,7 +90,7 @@ void KinetoTrace::start(const std::string& distributed_info) {
   profiler::addMetadataJson("distributedInfo", distributed_info);
 }
 
-/// Kineto gives a file its name once it is whole, and says of no other.
+/// Kineto renames a file only once it is complete, and does not report failures.
 void KinetoTrace::save(const fs::path& file) {
   ended_ = true;
   leave_ranges_of_trace();
@@ -104,7 +102,7 @@ void KinetoTrace::save(const fs::path& file) {
   std::error_code ignored;
   fs::remove(unfinished, ignored);
   if (!fs::exists(file, ignored))
-    throw RunError(file.string() + ": could not be written whole (disk full?)");
+    throw RunError(file.string() + ": could not be written completely (disk full?)");
 }
 
 KinetoTrace::~KinetoTrace() {
@@ -113,7 +111,7 @@ KinetoTrace::~KinetoTrace() {
     if (!started_) start("{}");
     leave_ranges_of_trace();
     profiler::disableProfiler();
-  } catch (const c10::Error&) {  // there is nobody to tell, and nothing to be done
+  } catch (const c10::Error&) {  // nobody to report to, and nothing to clean up
   }
 }
 

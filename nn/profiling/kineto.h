@@ -1,4 +1,4 @@
-// LibTorch's tracer, Kineto: the one place that uses it.
+// LibTorch's tracer, Kineto; all uses of it are here.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace composer {
 
-/// Whether this LibTorch has been built with it.
+/// Whether this LibTorch was built with Kineto.
 bool kineto_available();
 
-/// One trace: operators, ranges and GPU work of all threads. At most one at a time in a process,
-/// made, started and ended in the same thread.
+/// One trace: operators, ranges and GPU work of all threads. At most one per process at a time,
+/// used in a single thread.
 class KinetoTrace {
  public:
   struct Options {
@@ -19,17 +19,17 @@ class KinetoTrace {
   };
 
   /// Warms up. UserError where this LibTorch has no Kineto; RunError where a daemon may ask for
-  /// traces, whose end would end this one; c10::Error where another trace is being made.
+  /// traces, since the end of its trace would end this one; c10::Error while another trace is made.
   explicit KinetoTrace(Options options);
-  /// Ends it; nothing is written.
+  /// Ends the trace without writing it.
   ~KinetoTrace();
   KinetoTrace(const KinetoTrace&) = delete;
   KinetoTrace& operator=(const KinetoTrace&) = delete;
 
-  /// distributed_info: a JSON object, which readers of traces know the rank from.
+  /// distributed_info: a JSON object from which trace viewers read the rank.
   void start(const std::string& distributed_info);
-  /// Ends it and writes it as JSON. Once, after start(). RunError when it cannot be written; then
-  /// nothing of it is left.
+  /// Ends the trace and writes it as JSON. Once, after start(). RunError, without leaving a file,
+  /// when it cannot be written.
   void save(const std::filesystem::path& file);
 
  private:
@@ -40,12 +40,12 @@ class KinetoTrace {
 /// The environment variable that lets Dynolog's daemon ask this process for traces.
 inline constexpr const char* daemon_variable = "KINETO_USE_DAEMON";
 
-/// Called while this is the only thread that reads the environment. heeds_daemon: from the first
-/// such call with daemon_variable set the daemon may ask; without, the variable is taken out of the
+/// Called while no other thread reads the environment. heeds_daemon: the daemon may ask from the
+/// first such call on where daemon_variable is set; otherwise the variable is removed from the
 /// environment. Returns whether the daemon may ask.
 bool open_kineto(bool gpu, bool heeds_daemon);
 
-/// A training step begins: the daemon counts them, if it may ask.
+/// Called at the beginning of a training step, which the daemon counts if it may ask.
 void tell_daemon_of_step();
 
 }  // namespace composer

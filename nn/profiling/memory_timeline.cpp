@@ -17,21 +17,19 @@ namespace composer {
 namespace {
 
 int64_t unix_nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
-/// A block that came, one that went, or what is known of blocks at a moment.
+/// A block was allocated or freed, or blocks were marked.
 struct MemoryEvent {
   int64_t nanoseconds;
   const void* address = nullptr;
-  int64_t bytes = 0;  ///< less than 0: it went
+  int64_t bytes = 0;  ///< negative: freed
   std::optional<MemoryUse> marked{};
-  std::vector<std::pair<const void*, int64_t>> blocks{};  ///< of a mark
+  std::vector<std::pair<const void*, int64_t>> blocks{};  ///< blocks of a mark
 };
 
-/// The use of each event's block: that of the last mark while it was there.
+/// The use of each event's block: that of the last mark while it was allocated.
 std::vector<MemoryUse> uses_of(const std::vector<MemoryEvent>& events) {
   std::vector<MemoryUse> uses(events.size(), MemoryUse::activations);
   std::unordered_map<const void*, size_t> living;
@@ -50,7 +48,7 @@ std::vector<MemoryUse> uses_of(const std::vector<MemoryEvent>& events) {
   return uses;
 }
 
-/// Sums up the blocks that are there.
+/// Sums of the allocated blocks.
 class Balance {
  public:
   void add(const void* address, MemoryUse use, int64_t bytes, bool seen) {
@@ -64,7 +62,7 @@ class Balance {
     sum(found->second.use) -= found->second.bytes;
     blocks_.erase(found);
   }
-  /// Blocks of this use whose coming was not seen are these.
+  /// Replaces the blocks of this use whose allocation was not seen.
   void set(MemoryUse use, const std::vector<std::pair<const void*, int64_t>>& marked) {
     std::vector<const void*> gone;
     for (const auto& [address, block] : blocks_)
@@ -87,7 +85,7 @@ class Balance {
   std::array<int64_t, memory_use_names.size()> sums_{};
 };
 
-/// Without changes that cannot be seen in a picture.
+/// Drops changes that are too small to be seen in a chart.
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& points) {
   int64_t most = 0;
   for (const auto& point : points)
@@ -104,8 +102,8 @@ std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& points) {
 
 }  // namespace
 
-/// LibTorch's allocators tell the profiler of the thread what they do; this takes its place, which
-/// a profiler of all threads leaves free.
+/// LibTorch's allocators report to the profiler of the thread. This class is registered as that
+/// profiler; a profiler of all threads leaves the thread's slot free.
 class MemoryTimeline::Listener : public torch::profiler::impl::ProfilerStateBase {
  public:
   explicit Listener(at::Device device)

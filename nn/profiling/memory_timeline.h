@@ -1,4 +1,4 @@
-// What a step's memory holds, over time.
+// The memory of a training step over time, by use.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "nn/profiling/memory_point.h"
+#include "nn/profiling/trace_file.h"
 
 namespace c10 {
 class DebugInfoGuard;
@@ -14,8 +14,8 @@ class DebugInfoGuard;
 
 namespace composer {
 
-/// Follows what this thread allocates on a device while it lives, and its backward passes on other
-/// threads.
+/// Records what this thread, and its backward passes on other threads, allocate on a device while
+/// it lives.
 class MemoryTimeline {
  public:
   explicit MemoryTimeline(at::Device device);
@@ -23,11 +23,11 @@ class MemoryTimeline {
   MemoryTimeline(const MemoryTimeline&) = delete;
   MemoryTimeline& operator=(const MemoryTimeline&) = delete;
 
-  /// These are all tensors of this use that there are now. Undefined ones do no harm.
+  /// Declares all current tensors of this use. Undefined tensors are ignored.
   void mark(MemoryUse use, const std::vector<at::Tensor>& tensors);
 
-  /// In order of time; changes of less than a thousandth of the most that there was are put
-  /// together. Blocks that were there before count from their first mark on.
+  /// In order of time; changes of less than a thousandth of the peak are merged. Blocks that were
+  /// allocated before count from their first mark() on.
   std::vector<MemoryPoint> points() const;
 
  private:

@@ -1,15 +1,17 @@
 #include "nn/profiling/thread_ranges.h"
 
 #include <chrono>
+#include <memory>
 #include <mutex>
+#include <new>
+
+#include "base/work_range.h"
 
 namespace composer {
 namespace {
 
 int64_t steady_nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
 void add_totals(RangeTotals& totals, const RangeTotals& more) {
@@ -21,16 +23,28 @@ void add_totals(RangeTotals& totals, const RangeTotals& more) {
   }
 }
 
+std::atomic<int64_t> traces_left;
+std::atomic<bool> leaves_lasting_out;
+
+class WorkRangeRecorder final : public RangeRecorder {
+ public:
+  bool listens() const override { return at::hasCallbacks(); }
+  void* begin(std::string_view name, bool lasting) override {
+    return listens() || lasting ? new ThreadRange(name, lasting) : nullptr;
+  }
+  void end(void* range) override { delete static_cast<ThreadRange*>(range); }
+};
+
 }  // namespace
 
 struct ThreadRanges::Threads {
   std::mutex lock;
   std::vector<const ThreadRanges*> living;
-  std::array<RangeTotals, 2> ended;  ///< by RangeKind
+  std::array<RangeTotals, 2> ended;  ///< totals of ended threads, by RangeKind
 };
 
 ThreadRanges::Threads& ThreadRanges::threads() {
-  static auto& threads = *new Threads;  // threads end after static objects do
+  static auto& threads = *new Threads;  // threads may end after static objects
   return threads;
 }
 
@@ -52,7 +66,8 @@ ThreadRanges& ThreadRanges::of_this_thread() {
 
 void ThreadRanges::begin(const at::RecordFunction& range) {
   auto& kind = kind_of(range);
-  if (std::string_view(range.name()).starts_with(step_range)) return;  // a name a step
+  // Each step has a name of its own.
+  if (std::string_view(range.name()).starts_with(step_range)) return;
   if (range.isAsync() || (!kind.open.empty() && kind.open.back().range == &range)) return;
   auto& sums = sums_of(kind, range.name());
   ++sums.open;
@@ -113,6 +128,37 @@ ThreadRanges::Sums& ThreadRanges::sums_of(Kind& kind, std::string_view name) {
   if (const auto found = kind.sums.find(name); found != kind.sums.end()) return found->second;
   const std::lock_guard guard(threads().lock);
   return kind.sums[std::string(name)];
+}
+
+void record_work_ranges() {
+  // Never destroyed: loader threads may outlive all static objects.
+  static auto* const recorder = new WorkRangeRecorder;
+  record_ranges(recorder);
+}
+
+void leave_ranges_of_trace() { ++traces_left; }
+
+void leave_lasting_ranges_out() { leaves_lasting_out = true; }
+
+ThreadRange::ThreadRange(std::string_view name, bool lasting)
+    : only_summed_(lasting && leaves_lasting_out), trace_(traces_left) {
+  if (only_summed_) {
+    new (storage_) at::RecordFunction(at::StepCallbacks(0, at::RecordScope::USER_SCOPE));
+    range().before(name);
+    ThreadRanges::of_this_thread().begin(range());
+  } else {
+    new (storage_) at::RecordFunction(at::RecordScope::USER_SCOPE);
+    if (range().isActive()) range().before(name);
+  }
+}
+
+/// A range whose RecordFunction is not destroyed ends only in the sums of its thread.
+ThreadRange::~ThreadRange() {
+  if (only_summed_) ThreadRanges::of_this_thread().end(range());
+  if (only_summed_ || trace_ == traces_left)
+    std::destroy_at(&range());
+  else if (range().isActive())
+    ThreadRanges::of_this_thread().end(range());
 }
 
 }  // namespace composer

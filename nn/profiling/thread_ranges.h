@@ -1,26 +1,39 @@
-// The sums of each thread's ranges: written by the thread without a lock, read by any.
+// Ranges of threads, and their sums per thread: a thread writes its sums without a lock, any thread
+// may read them.
 #pragma once
 
 #include <ATen/record_function.h>
 
 #include <array>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "nn/profiling/range_totals.h"
-
 namespace composer {
 
-/// Ranges of users (RECORD_USER_SCOPE), or operators and nodes of the backward pass. To each kind
-/// the other is not there.
+/// The time of all ranges of one name.
+struct RangeTotal {
+  int64_t calls = 0;
+  double seconds = 0;  ///< seconds of the outermost ranges, where ranges of one name are nested
+  double self_seconds = 0;  ///< seconds without the ranges inside
+};
+
+using RangeTotals = std::map<std::string, RangeTotal, std::less<>>;
+
+/// Ranges of users (RECORD_USER_SCOPE), or operators and nodes of the backward pass. Nesting is
+/// counted for each kind separately.
 enum class RangeKind : size_t { of_users, of_operators };
 
-/// Begins the names of the ranges of whole steps, which are not summed.
+/// Prefix of the ranges of whole steps, which are not summed.
 inline constexpr std::string_view step_range = "ProfilerStep#";
 
-/// Sums of one thread's ranges since its first one.
+/// Sums of one thread's ranges since its first range.
 class ThreadRanges {
  public:
   ThreadRanges();
@@ -30,18 +43,18 @@ class ThreadRanges {
 
   static ThreadRanges& of_this_thread();
 
-  /// A range that begins several times, for several listeners, counts once. Those that may end in
+  /// A range that begins several times, for several listeners, counts once. Ranges that may end in
   /// another thread do not count.
   void begin(const at::RecordFunction& range);
   void end(const at::RecordFunction& range);
 
   RangeTotal total(RangeKind kind, std::string_view name) const;
   RangeTotals totals(RangeKind kind) const;
-  /// Of all threads, those that have ended too, without `but`.
+  /// Totals of all threads except `but`, including threads that have ended.
   static RangeTotals of_all(RangeKind kind, const ThreadRanges* but = nullptr);
 
  private:
-  /// One thread adds, any may read.
+  /// A number that one thread adds to and any thread may read.
   class Sum {
    public:
     void add(int64_t amount) { value_.store(value() + amount, std::memory_order_relaxed); }
@@ -53,7 +66,7 @@ class ThreadRanges {
 
   struct Sums {
     Sum calls, nanoseconds, self_nanoseconds;
-    int64_t open = 0;  ///< of the thread alone
+    int64_t open = 0;  ///< nesting depth; used by the thread alone
 
     RangeTotal total() const;
   };
@@ -66,7 +79,7 @@ class ThreadRanges {
   struct Open {
     const at::RecordFunction* range;
     Sums* sums;
-    int64_t inside;  ///< nanoseconds of the ranges within
+    int64_t inside;  ///< nanoseconds of the ranges inside
     int64_t begin;
   };
 
@@ -78,8 +91,8 @@ class ThreadRanges {
     RangeTotals totals() const;
   };
 
-  /// Of all threads. The lock guards the lists and the names; a range whose name the thread has had
-  /// before does not take it.
+  /// The registry of all threads. Its lock guards the lists and the names; a range whose name the
+  /// thread already has does not take it.
   struct Threads;
   static Threads& threads();
 
@@ -89,5 +102,34 @@ class ThreadRanges {
 
   std::array<Kind, 2> kinds_;
 };
+
+/// A user-scope range that may still be open when a trace ends, as in threads beside the training
+/// thread. Such a range is left out of the next trace, where LibTorch would write to memory of the
+/// previous one. The training thread uses RECORD_USER_SCOPE.
+class ThreadRange {
+ public:
+  /// lasting: it may take seconds. Where daemons make traces, no trace has it: the end of a
+  /// daemon's trace is not reported.
+  explicit ThreadRange(std::string_view name, bool lasting = false);
+  ~ThreadRange();
+  ThreadRange(const ThreadRange&) = delete;
+  ThreadRange& operator=(const ThreadRange&) = delete;
+
+ private:
+  at::RecordFunction& range() { return *reinterpret_cast<at::RecordFunction*>(storage_); }
+
+  const bool only_summed_;  ///< no trace has it
+  const int64_t trace_;     ///< number of traces that had ended at its beginning
+  alignas(at::RecordFunction) std::byte storage_[sizeof(at::RecordFunction)];
+};
+
+/// Makes the ranges of threads without LibTorch (base/work_range.h) ThreadRanges from now on.
+void record_work_ranges();
+
+/// Called before LibTorch ends a trace.
+void leave_ranges_of_trace();
+
+/// Called once daemons may make traces.
+void leave_lasting_ranges_out();
 
 }  // namespace composer

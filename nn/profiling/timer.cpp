@@ -2,8 +2,6 @@
 
 #include <memory>
 
-#include "nn/profiling/thread_ranges.h"
-
 namespace composer {
 namespace {
 

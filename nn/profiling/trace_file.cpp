@@ -21,10 +21,10 @@
 namespace composer {
 namespace {
 
-/// Rows of what goes on beside a thread have numbers that no thread has.
+/// Offset of the numbers of additional rows: larger than any thread id.
 constexpr int64_t rows_apart = 10'000'000;
 
-/// Behind the JSON object that begins at `begin`; npos where it does not end.
+/// The offset after the JSON object that begins at `begin`; npos where the object does not end.
 size_t end_of_object(std::string_view text, size_t begin) {
   int depth = 0;
   for (size_t at = begin; at < text.size(); ++at) switch (text[at]) {
@@ -43,7 +43,7 @@ size_t end_of_object(std::string_view text, size_t begin) {
   return std::string_view::npos;
 }
 
-/// What follows `key`, given as "\"ts\":".
+/// The text after `key`, which is given as "\"ts\":".
 std::string_view after(std::string_view event, std::string_view key) {
   size_t at = event.find(key);
   if (at == std::string_view::npos) return {};
@@ -51,7 +51,7 @@ std::string_view after(std::string_view event, std::string_view key) {
   return at == std::string_view::npos ? std::string_view() : event.substr(at);
 }
 
-/// The text in the quotes that `text` begins with, as it is escaped there.
+/// The string literal that `text` begins with, without quotes, with its escapes.
 std::string_view quoted_text(std::string_view text) {
   if (!text.starts_with('"')) return {};
   size_t end = 1;
@@ -66,7 +66,7 @@ std::optional<int64_t> whole_number(std::string_view text) {
   return number;
 }
 
-/// Of microseconds with up to three decimals.
+/// Converts microseconds with up to three decimals.
 int64_t nanoseconds(std::string_view text) {
   int64_t number = 0;
   const char* const last = text.data() + text.size();
@@ -82,11 +82,11 @@ int64_t nanoseconds(std::string_view text) {
 /// A range of a thread.
 struct Slice {
   int64_t thread, begin, end;  ///< nanoseconds
-  size_t event;                ///< number of it in the file
+  size_t event;                ///< index in the file
   std::string_view name;
 };
 
-/// A trace's text, its events one by one.
+/// Iterates over the events of a trace's text.
 class TraceText {
  public:
   explicit TraceText(std::string_view text) : text_(text) {
@@ -98,7 +98,7 @@ class TraceText {
 
   std::string_view head() const { return text_.substr(0, begin_); }
 
-  /// Calls use(event) for each; returns what follows the last.
+  /// Calls use(event) for each event; returns the text after the last one.
   template <class Use>
   std::string_view each(const Use& use) const {
     size_t at = begin_;
@@ -121,7 +121,7 @@ class TraceText {
   size_t begin_ = 0;
 };
 
-/// It may go on when the thread has left what it is in.
+/// Communication may go on after the thread has left the surrounding range.
 bool is_communication(const Slice& slice) {
   return slice.name.starts_with("gloo:") || slice.name.starts_with("nccl:");
 }
@@ -154,7 +154,8 @@ struct Moved {
   int64_t row;
 };
 
-/// Takes rows for what would overlap in its thread's: communication has its own.
+/// Assigns additional rows to slices that would overlap in their thread's row; communication has
+/// rows of its own.
 class Rows {
  public:
   void take(const Slice& slice) {
@@ -170,8 +171,8 @@ class Rows {
     begins_.try_emplace({slice.thread, slice.begin}, row);
   }
 
-  /// Of a flow's end that is bound to what was taken: viewers know it by the thread and the time
-  /// that it begins.
+  /// The row of a flow event that is bound to a moved slice: viewers bind it by thread and begin
+  /// time.
   std::optional<int64_t> row_of_flow(std::string_view event) const {
     const auto phase = quoted_text(after(event, "\"ph\":"));
     if (begins_.empty() || (phase != "s" && phase != "t" && phase != "f")) return std::nullopt;
@@ -188,7 +189,7 @@ class Rows {
     return all;
   }
 
-  /// Their names, as events.
+  /// Events that name the additional rows.
   std::vector<std::string> names() const {
     std::vector<std::string> events;
     for (const auto& [thread, rows] : rows_)
@@ -203,11 +204,11 @@ class Rows {
  private:
   struct Row {
     bool communication;
-    int64_t end;  ///< of the last in it
+    int64_t end;  ///< end of the last slice
   };
 
-  std::map<int64_t, std::vector<Row>> rows_;               ///< by thread
-  std::map<std::pair<int64_t, int64_t>, int64_t> begins_;  ///< rows by thread and time
+  std::map<int64_t, std::vector<Row>> rows_;               ///< rows of each thread
+  std::map<std::pair<int64_t, int64_t>, int64_t> begins_;  ///< row by thread and begin
   std::vector<Moved> moved_;
 };
 
@@ -216,7 +217,7 @@ Rows rows_for(std::vector<Slice> slices) {
     return std::tuple(a.thread, a.begin, -a.end) < std::tuple(b.thread, b.begin, -b.end);
   });
   Rows rows;
-  std::vector<int64_t> open;  // ends, each within the one before
+  std::vector<int64_t> open;  // ends of the open slices, each within the one before
   int64_t thread = 0;
   for (const auto& slice : slices) {
     if (slice.thread != thread) open.clear(), thread = slice.thread;
@@ -231,9 +232,10 @@ Rows rows_for(std::vector<Slice> slices) {
 
 std::string in_row(std::string_view event, int64_t row) {
   const auto tid = after(event, "\"tid\":");
-  const auto place = static_cast<size_t>(tid.data() - event.data());
-  const size_t end = event.find_first_not_of("0123456789", place);
-  return std::string(event.substr(0, place)) + std::to_string(row) + std::string(event.substr(end));
+  const auto position = static_cast<size_t>(tid.data() - event.data());
+  const size_t end = event.find_first_not_of("0123456789", position);
+  return std::string(event.substr(0, position)) + std::to_string(row) +
+         std::string(event.substr(end));
 }
 
 std::string counter_event(const MemoryPoint& point, int64_t base) {
@@ -250,7 +252,7 @@ std::string counter_event(const MemoryPoint& point, int64_t base) {
   return event + "}}";
 }
 
-/// Kineto may name a thread twice, once as its process: then the other name is right.
+/// Where Kineto names a thread twice, once after its process, the other name is the right one.
 class ThreadNames {
  public:
   explicit ThreadNames(const TraceText& trace) {
@@ -265,19 +267,19 @@ class ThreadNames {
     });
   }
 
-  /// Of a thread of this process.
+  /// Whether a thread of this process has a name.
   bool has(int64_t thread) const {
     return chosen_.contains({std::to_string(::getpid()), std::to_string(thread)});
   }
 
-  /// Whether it is a name of a thread that has another one.
+  /// Whether the event is a thread's second name, which is left out.
   bool drops(std::string_view event) const {
     if (!after(event, "\"name\":").starts_with("\"thread_name\"")) return false;
     return chosen_.at(thread_of(event)).data() != event.data();
   }
 
  private:
-  using Thread = std::pair<std::string, std::string>;  // as the file writes process and thread
+  using Thread = std::pair<std::string, std::string>;  // process and thread, as written in the file
 
   static Thread thread_of(std::string_view event) {
     const auto word = [&](std::string_view key) {
@@ -298,8 +300,8 @@ class ThreadNames {
   std::map<Thread, std::string_view> chosen_;
 };
 
-/// Kineto names no thread that got the handle of one that has ended: what such a thread did first
-/// names it, as events.
+/// Events that name threads after their first slice: Kineto does not name a thread that reuses the
+/// handle of an ended one.
 std::vector<std::string> names_by_first(const std::vector<Slice>& slices,
                                         const ThreadNames& names) {
   std::map<int64_t, const Slice*> first;

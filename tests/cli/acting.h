@@ -13,8 +13,8 @@
 #include "everything.h"
 #include "models/residual_blocks.h"
 #include "nn/device/one_thread.h"
+#include "nn/network/layers.h"
 #include "nn/network/model.h"
-#include "nn/network/norm_layers.h"
 #include "settings.h"
 
 namespace composer::acting {

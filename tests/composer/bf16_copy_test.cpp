@@ -97,55 +97,55 @@ class Foreign : public Optimizer {
 
 TEST_CASE("a weight is rounded once for each of its values", "[bf16_copy]") {
   const auto weight = wave({8, 4, 3, 3}, 0, 0.1).contiguous(at::MemoryFormat::ChannelsLast);
-  Bf16Copy shadow;
+  Bf16Copy copy;
   const void* first = nullptr;
-  CHECK(conversions([&] { first = shadow.of(weight).const_data_ptr(); }) == 1);
-  CHECK(conversions([&] { CHECK(shadow.of(weight).const_data_ptr() == first); }) == 0);
-  CHECK(shadow.of(weight).equal(weight.to(at::kBFloat16)));
-  CHECK(shadow.of(weight).strides() == weight.strides());
+  CHECK(conversions([&] { first = copy.of(weight).const_data_ptr(); }) == 1);
+  CHECK(conversions([&] { CHECK(copy.of(weight).const_data_ptr() == first); }) == 0);
+  CHECK(copy.of(weight).equal(weight.to(at::kBFloat16)));
+  CHECK(copy.of(weight).strides() == weight.strides());
 
   weight.select(0, 1).zero_();  // through a view
-  CHECK(conversions([&] { shadow.of(weight); }) == 1);
-  CHECK(shadow.of(weight).equal(weight.to(at::kBFloat16)));
-  CHECK(shadow.of(weight).const_data_ptr() == first);
+  CHECK(conversions([&] { copy.of(weight); }) == 1);
+  CHECK(copy.of(weight).equal(weight.to(at::kBFloat16)));
+  CHECK(copy.of(weight).const_data_ptr() == first);
 
   const auto other = wave({8, 4, 3, 3}, 1, 0.1);
-  CHECK(shadow.of(other).equal(other.to(at::kBFloat16)));
+  CHECK(copy.of(other).equal(other.to(at::kBFloat16)));
 }
 
 TEST_CASE("what is held of a copy keeps its values", "[bf16_copy]") {
   const auto weight = wave({100}, 0, 0.1);
-  Bf16Copy shadow;
-  const auto before = shadow.of(weight), expected = before.clone();
-  CHECK(shadow.room_for(weight) == nullptr);
+  Bf16Copy copy;
+  const auto before = copy.of(weight), expected = before.clone();
+  CHECK(copy.room_for(weight) == nullptr);
   weight.mul_(2);
-  CHECK(shadow.of(weight).equal(weight.to(at::kBFloat16)));
+  CHECK(copy.of(weight).equal(weight.to(at::kBFloat16)));
   CHECK(before.equal(expected));
 }
 
 TEST_CASE("memory that takes a weight's place is seen", "[bf16_copy]") {
   const auto weight = wave({100}, 0, 0.1);
-  Bf16Copy shadow;
-  shadow.of(weight);
+  Bf16Copy copy;
+  copy.of(weight);
   for (int i = 0; i < 3; ++i) {  // by turns at the same addresses
     const auto version = weight._version();
     weight.set_data(at::zeros({100}));
     weight.set_data(wave({100}, i, 0.2));
     CHECK(weight._version() == version);
-    CHECK(shadow.of(weight).equal(weight.to(at::kBFloat16)));
+    CHECK(copy.of(weight).equal(weight.to(at::kBFloat16)));
   }
 }
 
 TEST_CASE("room is there once a copy was asked for and is free", "[bf16_copy]") {
   const auto weight = wave({100}, 0, 0.1);
-  Bf16Copy shadow;
-  CHECK(shadow.room_for(weight) == nullptr);
-  shadow.of(weight);
-  CHECK(shadow.room_for(weight) != nullptr);
-  CHECK(shadow.room_for(wave({50}, 0, 0.1)) == nullptr);
-  std::fill_n(shadow.room_for(weight), 100, at::BFloat16(3));
-  shadow.filled_for(weight);
-  CHECK(conversions([&] { CHECK(shadow.of(weight)[7].item<float>() == 3); }) == 0);
+  Bf16Copy copy;
+  CHECK(copy.room_for(weight) == nullptr);
+  copy.of(weight);
+  CHECK(copy.room_for(weight) != nullptr);
+  CHECK(copy.room_for(wave({50}, 0, 0.1)) == nullptr);
+  std::fill_n(copy.room_for(weight), 100, at::BFloat16(3));
+  copy.filled_for(weight);
+  CHECK(conversions([&] { CHECK(copy.of(weight)[7].item<float>() == 3); }) == 0);
 }
 
 TEST_CASE("layers compute in bf16 what autocast computes, gradients too", "[bf16_copy]") {
@@ -186,22 +186,22 @@ TEST_CASE("microbatches, evaluation and frozen layers share a copy", "[bf16_copy
 }
 
 TEST_CASE("other precisions take the weight itself", "[bf16_copy]") {
-  const auto shadow = std::make_shared<Bf16Copy>();
+  const auto copy = std::make_shared<Bf16Copy>();
   const auto weight = wave({4, 4}, 0, 0.1).set_requires_grad(true);
-  CHECK(autocast_weight(weight, shadow).is_same(weight));
-  CHECK_FALSE(autocast_weight({}, shadow).defined());
+  CHECK(autocast_weight(weight, copy).is_same(weight));
+  CHECK_FALSE(autocast_weight({}, copy).defined());
   {
     const Autocast half(Precision::amp_fp16, at::kCPU);
-    CHECK(autocast_weight(weight, shadow).is_same(weight));
+    CHECK(autocast_weight(weight, copy).is_same(weight));
   }
   const Autocast bf16(Precision::amp_bf16, at::kCPU);
-  CHECK(autocast_weight(weight, shadow).scalar_type() == at::kBFloat16);
+  CHECK(autocast_weight(weight, copy).scalar_type() == at::kBFloat16);
   const auto computed = weight * 2, wide = weight.detach().to(at::kDouble);
-  CHECK(autocast_weight(computed, shadow).is_same(computed));
-  CHECK(autocast_weight(wide, shadow).is_same(wide));
+  CHECK(autocast_weight(computed, copy).is_same(computed));
+  CHECK(autocast_weight(wide, copy).is_same(wide));
   const c10::InferenceMode inference;
   const auto temporary = weight * 2;
-  CHECK(autocast_weight(temporary, shadow).is_same(temporary));
+  CHECK(autocast_weight(temporary, copy).is_same(temporary));
 }
 
 TEST_CASE("threads may share a network", "[bf16_copy]") {

@@ -4,7 +4,6 @@
 
 #include "nn/network/layers.h"
 #include "nn/network/model.h"
-#include "nn/network/norm_layers.h"
 #include "tests/composer/saved_tensors.h"
 
 namespace composer::cost_test {

@@ -10,7 +10,6 @@
 #include "nn/network/fused_norm.h"
 #include "nn/network/layers.h"
 #include "nn/network/model.h"
-#include "nn/network/norm_layers.h"
 #include "nn/network/precision.h"
 #include "replayed.h"
 
@@ -165,17 +164,17 @@ TEST_CASE("an operation in place makes a new value", "[graph]") {
 
 TEST_CASE("an operation that is not ours is named, with its layer", "[graph]") {
   CHECK_THAT(problem([](const at::Tensor& x) { return at::mul(x, 2); }),
-             Equals("layer.0: at::mul is none of the operations that a network's picture knows "
+             Equals("layer.0: at::mul is not one of the operations that a network's graph can have "
                     "(nn/network/operations.h lists them); use op::multiply, or op::scale "
                     "for a number"));
   CHECK_THAT(problem([](const at::Tensor& x) { return at::relu(x); }), Contains("use op::relu"));
-  CHECK_THAT(problem([](at::Tensor x) { return x.mul_(2); }), Contains("at::mul_ is none"));
+  CHECK_THAT(problem([](at::Tensor x) { return x.mul_(2); }), Contains("at::mul_ is not one"));
   CHECK_THAT(problem([](const at::Tensor& x) { return op::multiply(x, x.variable_data()); }),
              Contains("layer.0: a tensor that it reads is the data() of another one"));
   CHECK_THAT(problem([](const at::Tensor& x) { return x.chunk(2, 1)[0]; }),
-             Contains("layer.0: at::chunk is none"));
+             Contains("layer.0: at::chunk is not one"));
   CHECK_THAT(problem([](const at::Tensor& x) { return at::leaky_relu(x).contiguous(); }),
-             Contains("at::leaky_relu is none"));
+             Contains("at::leaky_relu is not one"));
   CHECK_THAT(problem([](const at::Tensor& x) {
                return op::add(x, at::ones({4, 1, 1}));
              }),
@@ -206,7 +205,8 @@ TEST_CASE("an operation of the model itself has no layer", "[graph]") {
     at::Tensor forward(const at::Tensor& x) override { return through_slots(x) * 2; }
   };
   Scaled net;
-  CHECK_THROWS_WITH(record(net, at::randn({1, 3, 8, 8})), Contains("the model: at::mul is none"));
+  CHECK_THROWS_WITH(record(net, at::randn({1, 3, 8, 8})),
+                    Contains("the model: at::mul is not one"));
 }
 
 TEST_CASE("a pass is recorded in the type of the weights, whatever surrounds it", "[graph]") {

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "nn/network/layer_error.h"
+#include "nn/network/layer.h"
 #include "tests/gpu.h"
 
 namespace composer::layers_test {

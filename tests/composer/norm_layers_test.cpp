@@ -1,4 +1,3 @@
-#include "nn/network/norm_layers.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "nn/network/value_metrics.h"
+#include "nn/network/metrics.h"
 #include "tests/ranks.h"
 #include "tiny_run.h"
 

@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "nn/optimization/adaptive.h"
-#include "nn/optimization/trust_ratio.h"
 #include "tests/composer/wave.h"
 #include "tests/ranks.h"
 #include "tests/vectors.h"

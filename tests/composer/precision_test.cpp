@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "nn/network/bf16_choice.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
 

@@ -9,7 +9,7 @@
 
 #include "nn/profiling/kineto.h"
 #include "nn/profiling/memory_timeline.h"
-#include "nn/profiling/thread_range.h"
+#include "nn/profiling/thread_ranges.h"
 #include "nn/profiling/timer.h"
 #include "read_trace.h"
 #include "terminal.h"

@@ -308,7 +308,7 @@ TEST_CASE("a fall that is over before the rise is warned of", "[schedulers]") {
   for (const char* t_max : {"1ep", "20ba", "0.1dur"}) {
     REQUIRE(warnings("2ep", t_max).size() == 1);
     CHECK_THAT(warnings("2ep", t_max)[0],
-               StartsWith("t_max: " + time(t_max).str() + " is not behind the end of t_warmup"));
+               StartsWith("t_max: " + time(t_max).str() + " is not after the end of t_warmup"));
   }
   REQUIRE(warnings("2ep", "5ep", 0.2).size() == 1);
   CHECK_THAT(warnings("2ep", "5ep", 0.2)[0],

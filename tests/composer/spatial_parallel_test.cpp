@@ -6,10 +6,9 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "nn/network/layer_error.h"
+#include "nn/network/layer.h"
 #include "nn/network/layers.h"
-#include "nn/network/norm_layers.h"
-#include "nn/network/row_exchange.h"
+#include "nn/network/row_operations.h"
 #include "tests/ranks.h"
 
 namespace composer::spatial_parallel_test {

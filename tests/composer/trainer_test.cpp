@@ -707,8 +707,9 @@ TEST_CASE("an exception names the component that threw it, and where", "[trainer
                     "algorithms.mine at after_loss: index 9");
   CHECK_THROWS_WITH(with(std::type_identity<ThrowsTransform>()),
                     "algorithms.mine at sample_transform: no such pixel");
-  CHECK_THROWS_WITH(with(std::type_identity<ThrowsNumber>()),
-                    "callbacks.mine at eval_batch_end: it threw what is no std::exception");
+  CHECK_THROWS_WITH(
+      with(std::type_identity<ThrowsNumber>()),
+      "callbacks.mine at eval_batch_end: it threw something other than a std::exception");
   CHECK_THROWS_WITH(with(std::type_identity<Refuses>()),
                     "callbacks.mine at fit_start: no such file");
   CHECK_THROWS_AS(with(std::type_identity<Refuses>()), UserError);

@@ -1,4 +1,3 @@
-#include "nn/optimization/update_simd.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Version.h>

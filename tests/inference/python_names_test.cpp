@@ -13,7 +13,7 @@
 #include "composer/recipe/recipe.h"
 #include "composer/run/assemble.h"
 #include "inference/network_folder.h"
-#include "models/named_models.h"
+#include "models/all.h"
 #include "networks.h"
 #include "nn/network/outline.h"
 #include "peer.h"

@@ -11,7 +11,6 @@
 #include "models/airbench.h"
 #include "models/all.h"
 #include "models/mnist_classifier.h"
-#include "models/named_models.h"
 #include "models/residual_blocks.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"

@@ -11,7 +11,6 @@
 #include "composer/run/trainer.h"
 #include "data/datasets/synthetic.h"
 #include "nn/network/layers.h"
-#include "nn/network/norm_layers.h"
 #include "nn/optimization/optimizers.h"
 #include "tests/ranks.h"
 

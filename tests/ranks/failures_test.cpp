@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "nn/distributed/rendezvous.h"
+#include "nn/distributed/ranks.h"
 #include "tests/data/photos.h"
 #include "tests/ranks/double_run.h"
 #include "tests/ranks/rank_processes.h"
@@ -86,7 +86,7 @@ struct Failing : Algorithm {
 // The process of a rank for the test below.
 TEST_CASE("child: a rank that fails", "[.]") {
   const auto environment = read_rank_environment();
-  const auto ranks = join_ranks(place, at::kCPU, 300);
+  const auto ranks = join_ranks(environment, at::kCPU, 300);
   auto parts = small_parts(std::make_shared<GroupNormModel>(), 20, 12);
   parts.options.eval_interval = {3, TimeUnit::batch};
   parts.train_loader = noise_loader(100, 12, true, ranks);

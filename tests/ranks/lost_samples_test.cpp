@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "nn/network/share.h"
+#include "nn/network/batch.h"
 #include "tests/ranks/double_run.h"
 
 namespace composer::lost_samples_test {

@@ -20,7 +20,7 @@
 #include "composer/callbacks/monitors.h"
 #include "models/resnet_cifar.h"
 #include "nn/optimization/muon.h"
-#include "nn/optimization/trust_ratio.h"
+#include "nn/optimization/optimizers.h"
 #include "tests/ranks/double_run.h"
 
 namespace composer::sharded_parameters_test {

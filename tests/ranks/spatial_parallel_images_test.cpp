@@ -27,7 +27,7 @@
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "models/wide_resnet.h"
-#include "nn/network/row_exchange.h"
+#include "nn/network/row_operations.h"
 #include "nn/network/spatial_parallel.h"
 #include "tests/ranks/double_run.h"
 #include "tests/temporary_folder.h"
