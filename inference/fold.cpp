@@ -19,16 +19,6 @@ bool has_constants(const Graph& graph, const Operation& operation) {
   return true;
 }
 
-/// Adds a value that holds the tensor.
-size_t add_constant(Graph& graph, const at::Tensor& tensor, std::string name) {
-  graph.values.push_back({.shape = tensor.sizes().vec(),
-                          .type = tensor.scalar_type(),
-                          .producer = {},
-                          .constant = tensor,
-                          .name = std::move(name)});
-  return graph.values.size() - 1;
-}
-
 void fold_constants(Graph& graph) {
   std::vector<Operation> left;
   for (auto& operation : graph.operations) {
@@ -181,6 +171,15 @@ void make_names_unique(Graph& graph) {
 }
 
 }  // namespace
+
+size_t add_constant(Graph& graph, const at::Tensor& tensor, std::string name) {
+  graph.values.push_back({.shape = tensor.sizes().vec(),
+                          .type = tensor.scalar_type(),
+                          .producer = {},
+                          .constant = tensor,
+                          .name = std::move(name)});
+  return graph.values.size() - 1;
+}
 
 Graph folded(Graph graph) {
   const at::NoGradGuard no_grad;

@@ -1,9 +1,14 @@
 // A graph with fewer operations that computes the same.
 #pragma once
 
+#include <string>
+
 #include "inference/graph/trained_network.h"
 
 namespace composer {
+
+/// Adds a value that holds the tensor; returns its index.
+size_t add_constant(Graph& graph, const at::Tensor& tensor, std::string name);
 
 /// What does not depend on the input is computed, in float32; norms by running statistics and
 /// constant factors go into the convolution or linear layer before them, where nothing else reads

@@ -6,6 +6,7 @@
 #include "composer/checkpoint/safetensors.h"
 #include "composer/recipe/recipe.h"
 #include "inference/graph/trained_network.h"
+#include "nn/network/library_names.h"
 
 namespace composer {
 
@@ -25,5 +26,11 @@ TakenNetwork take_network(const std::string& path, const std::string& weights = 
 /// Has a recipe take nothing but weights from its load_path, whatever training did with it, and
 /// look at no run folder.
 void use_weights_alone(Recipe& recipe, bool strict = true);
+
+/// The names that the library, "torchvision" or "timm", has for the network's tensors. Warns where
+/// the library's network computes something else, and where surgery changed what this one computes:
+/// the library would refuse the weights, or load them and compute something else. UserError for
+/// another library, and for a network that it does not have.
+LibraryNames names_in(const TakenNetwork& taken, const std::string& library);
 
 }  // namespace composer

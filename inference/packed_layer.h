@@ -46,4 +46,7 @@ struct LayerCodes {
 /// weight: int8; input and addend: uint8. activation: relu or nothing.
 std::unique_ptr<PackedLayer> packed(const LayerParts& parts, const LayerCodes& codes);
 
+/// Every layer that packed() takes.
+std::unique_ptr<PackedLayer> onednn_layer(const LayerParts& parts, const LayerCodes& codes);
+
 }  // namespace composer

@@ -5,19 +5,18 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/simd.h"
 #include "inference/code_lines.h"
 #include "inference/int8_amx.h"
 #include "inference/requantizer.h"
-#include "inference/weight_pages.h"
+#include "nn/device/cpu_allocator.h"
 #include "nn/device/cpu_instructions.h"
 #include "nn/network/weight_gradient.h"
 
 namespace composer {
-
-#ifdef COMPOSER_X86
 namespace {
 
 /// A linear layer is a convolution of images of one pixel.
@@ -214,6 +213,8 @@ std::optional<CodeInstructions> best_code_instructions() {
 
 }  // namespace
 
+#ifdef COMPOSER_X86
+
 std::optional<CodeInstructions> code_instructions() {
   static const auto best = best_code_instructions();
   return best;
@@ -244,5 +245,30 @@ std::unique_ptr<PackedLayer> tile_layer(const LayerParts&, const LayerCodes&, Co
 }
 
 #endif
+
+std::shared_ptr<int8_t> WeightPages::take(size_t bytes) {
+  constexpr size_t page_bytes = 4 << 20, alignment = 64;
+  const auto page_of = [](size_t size) {
+    return std::make_shared<c10::DataPtr>(CpuAllocator::instance().allocate(size));
+  };
+  const size_t taken = (bytes + alignment - 1) / alignment * alignment;
+  if (taken >= page_bytes) {
+    const auto own = page_of(taken);
+    return {own, static_cast<int8_t*>(own->get())};
+  }
+  const std::lock_guard lock(mutex_);
+  if (taken > room_) {
+    page_ = page_of(page_bytes);
+    next_ = static_cast<int8_t*>(page_->get());
+    room_ = page_bytes;
+  }
+  room_ -= taken;
+  return {page_, std::exchange(next_, next_ + taken)};
+}
+
+WeightPages& WeightPages::instance() {
+  static WeightPages pages;
+  return pages;
+}
 
 }  // namespace composer

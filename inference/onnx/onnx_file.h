@@ -2,6 +2,7 @@
 // others.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "inference/graph/trained_network.h"
@@ -22,5 +23,11 @@ struct OnnxOptions {
 /// written.
 void write_onnx(const std::string& path, const TrainedNetwork& network,
                 const OnnxOptions& options = {});
+
+/// The values of the graph that are to have codes in the file: quantization.activations; what a max
+/// pool alone reads, where its output has codes, which are those of its input then; and what an
+/// operation with coded weights adds to a sum with codes. That has none in quantization, as the
+/// operation does the sum; its codes here cover all that makes a difference to the sum's.
+std::map<size_t, Affine> codes_by_value(const Graph& graph, const Quantization& quantization);
 
 }  // namespace composer

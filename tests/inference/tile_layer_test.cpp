@@ -5,8 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "inference/code_layer.h"
-#include "inference/weight_pages.h"
+#include "inference/packed_layer.h"
 
 namespace composer::tile_layer_test {
 namespace {
