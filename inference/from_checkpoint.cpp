@@ -54,16 +54,16 @@ Preparation preparation_of(const Recipe& recipe, const std::string& path) {
 
 void put(const TensorMap& tensors, Model& model) {
   const at::NoGradGuard no_grad;
-  const auto copy = [&](const auto& places) {
-    for (const auto& place : places)
-      if (const auto found = tensors.find(place.key()); found != tensors.end())
-        place.value().copy_(found->second);
+  const auto copy = [&](const auto& items) {
+    for (const auto& item : items)
+      if (const auto found = tensors.find(item.key()); found != tensors.end())
+        item.value().copy_(found->second);
   };
   copy(model.named_parameters()), copy(model.named_buffers());
 }
 
-/// Of the evaluation after that batch, as the run's folder around the checkpoint tells; empty, and
-/// the log says so, where it does not.
+/// The metrics of the evaluation after the batch, from metrics.jsonl of the checkpoint's run.
+/// Empty, with a log line, where there are none.
 std::map<std::string, double> metrics_at(const fs::path& checkpoint, int64_t batch) {
   std::error_code error;
   const auto folder = fs::canonical(checkpoint, error).parent_path();
@@ -94,7 +94,7 @@ void say_what_stays_behind(const Recipe& recipe) {
                 "and metrics of the evaluation are with it");
 }
 
-/// The network of the recipe with the weights at `path`, which the recipe loads.
+/// The network of the recipe, which loads the weights at `path`.
 TakenNetwork taken_by(const Recipe& recipe, const std::string& path, TensorMap state) {
   say_what_stays_behind(recipe);
   TakenNetwork taken{{}, std::move(state)};
@@ -169,8 +169,8 @@ void use_weights_alone(Recipe& recipe, bool strict) {
   options.load_strict = strict;
 }
 
-TakenNetwork take_network(const std::string& place, const std::string& weights) {
-  const std::string path = fetched(place);
+TakenNetwork take_network(const std::string& location, const std::string& weights) {
+  const std::string path = fetched(location);
   const auto averaging = averaging_algorithms();
   if (!weights.empty() && weights != "model" &&
       std::ranges::find(averaging, weights) == averaging.end())

@@ -47,7 +47,7 @@ void read_activation(const Json& entry, const Graph& graph, Quantization& all) {
   const Affine codes{read_key<double>(entry, "scale"), read_key<int64_t>(entry, "zero_point")};
   refuse_unless(!graph.values[value].constant.defined(),
                 "value " + std::to_string(value) + " is constant, and no activation");
-  using Scale = std::numeric_limits<float>;  // of kernels
+  using Scale = std::numeric_limits<float>;  // the type of scales in kernels
   refuse_unless(codes.scale >= Scale::min() && codes.scale <= Scale::max(),
                 "its scale is not positive, or no float");
   refuse_unless(codes.zero_point >= 0 && codes.zero_point < int64_t{1} << all.activation_bits,
@@ -91,6 +91,7 @@ Json to_json(const Quantization& quantization, const Graph& graph) {
           {"weights", std::move(weights)}};
 }
 
+/// Throws std::invalid_argument that names the entry and its fault, or nlohmann's exceptions.
 Quantization quantization_from(const Json& json, const Graph& graph, const TensorMap& tensors) {
   Quantization all;
   read_key(json, "activation_bits", all.activation_bits);
@@ -102,6 +103,8 @@ Quantization quantization_from(const Json& json, const Graph& graph, const Tenso
   return all;
 }
 
+/// Throws std::invalid_argument where int8 weights have no scales, or a layer cannot compute with
+/// its codes.
 void check_codes(const Graph& graph, const Quantization& quantization) {
   for (size_t i = 0; i < graph.values.size(); ++i)
     refuse_unless(graph.values[i].type != at::kChar || quantization.weight_scales.contains(i),
@@ -117,7 +120,7 @@ void check_codes(const Graph& graph, const Quantization& quantization) {
   }
 }
 
-/// The graph's constants and its codes' scales by their names: those of `state` are not among them.
+/// The graph's constants that are not in `state`, and the scales of its weights, by name.
 TensorMap constants_beside(const TrainedNetwork& network, const TensorMap& state) {
   TensorMap all;
   const auto& graph = network.graph;
@@ -139,36 +142,36 @@ TensorMap named_constants(const Graph& graph) {
   return all;
 }
 
-/// Files on their way into a network's folder. Until all are written, an older network there stays
-/// whole; what never comes to its end is taken away.
+/// A temporary folder for the files of a network. Until all are written, an older network stays
+/// whole; the destructor removes files that were not moved.
 class Unfinished {
  public:
-  explicit Unfinished(const fs::path& folder) : folder_(folder), place_(folder / kUnfinished) {
-    fs::remove_all(place_);
-    fs::create_directory(place_);
+  explicit Unfinished(const fs::path& folder) : folder_(folder), unfinished_(folder / kUnfinished) {
+    fs::remove_all(unfinished_);
+    fs::create_directory(unfinished_);
   }
   ~Unfinished() {
     std::error_code ignored;
-    fs::remove_all(place_, ignored);
+    fs::remove_all(unfinished_, ignored);
   }
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  fs::path operator/(const char* name) const { return place_ / name; }
+  fs::path operator/(const char* name) const { return unfinished_ / name; }
 
-  /// The description comes last.
+  /// Moves the files into place, the description last.
   void finish() const {
-    fs::remove(folder_ / "quantization.json");  // which tells of the network before
+    fs::remove(folder_ / "quantization.json");  // of an older network
     for (const char* name : {kWeights, kConstants, kDescription})
-      if (fs::exists(place_ / name))
-        fs::rename(place_ / name, folder_ / name);
+      if (fs::exists(unfinished_ / name))
+        fs::rename(unfinished_ / name, folder_ / name);
       else
         fs::remove(folder_ / name);
     flush_folder(folder_);
   }
 
  private:
-  fs::path folder_, place_;
+  fs::path folder_, unfinished_;
 };
 
 /// The path, or what is to hold it: a folder above it.
@@ -179,7 +182,7 @@ fs::path first_that_exists(const fs::path& path) {
   return there;
 }
 
-/// What a folder without a description is instead.
+/// Describes a path that has no description of a network.
 std::string described_otherwise(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return "there is no such folder";
@@ -257,7 +260,7 @@ void write_network(const fs::path& folder, const TrainedNetwork& network, Tensor
 
 TrainedNetwork read_network(const fs::path& folder) try {
   const auto json = read_description(folder);
-  at_place("files", [&] {
+  at_location("files", [&] {
     json.at("files").at(kWeights);
     for (const auto& [name, facts] : json.at("files").items()) facts.at("bytes"), facts.at("crc32");
   });
@@ -265,7 +268,7 @@ TrainedNetwork read_network(const fs::path& folder) try {
   auto tensors = read_named_safetensors(folder / kWeights);
   if (json.at("files").contains(kConstants)) tensors.merge(read_safetensors(folder / kConstants));
   auto network = described(json);
-  at_place("graph", [&] {
+  at_location("graph", [&] {
     network.graph = graph_from(json.at("graph"), [&](const std::string& name) {
       const auto found = tensors.find(name);
       return found == tensors.end() ? at::Tensor() : found->second;
@@ -278,7 +281,7 @@ TrainedNetwork read_network(const fs::path& folder) try {
   if (std::ssize(network.class_names) > network.classes())
     throw std::invalid_argument("class_names: has more than the " +
                                 std::to_string(network.classes()) + " classes of its graph");
-  at_place("quantization", [&] {
+  at_location("quantization", [&] {
     if (json.contains("quantization"))
       network.quantization = quantization_from(json.at("quantization"), network.graph, tensors);
     check_codes(network.graph, network.quantization);

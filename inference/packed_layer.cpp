@@ -8,26 +8,26 @@
 #include <string_view>
 #include <utility>
 
-#include "inference/code_winograd.h"
+#include "inference/int8_layer.h"
+#include "inference/int8_winograd_layer.h"
 #include "inference/onednn.h"
-#include "inference/tile_layer.h"
 #include "inference/winograd.h"
 #include "nn/device/optional_tensor.h"
 
 namespace composer {
 namespace {
 
-/// The best order depends on the number of images and of threads: in another one, every call would
-/// bring all weights into its own. Each is made when it is first asked for; the few that were asked
-/// for last are kept.
+/// A layer's weights, packed for oneDNN. The best order depends on the number of images and
+/// threads; with weights in another order each call would reorder them. Each order is made at its
+/// first use, and the most recently used orders are kept.
 class PackedWeights {
  public:
   using Shape = std::vector<int64_t>;
   using Pack = std::function<at::Tensor(const Shape& input)>;
-  /// input: the layer's, with any number of images.
+  /// input: the shape of the layer's input; its number of images does not matter.
   PackedWeights(Shape input, Pack pack) : input_(std::move(input)), pack_(std::move(pack)) {}
 
-  /// From any thread.
+  /// Thread-safe.
   at::Tensor for_images(int64_t images) const {
     const Work work{images, at::get_num_threads()};
     const std::lock_guard lock(mutex_);
@@ -45,7 +45,7 @@ class PackedWeights {
  private:
   static constexpr size_t most_kept = 4;
 
-  /// Decides on the order.
+  /// The key of an order.
   struct Work {
     int64_t images;
     int threads;
@@ -55,10 +55,10 @@ class PackedWeights {
   const Shape input_;
   const Pack pack_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::pair<Work, at::Tensor>> packed_;  ///< the last one asked for first
+  mutable std::vector<std::pair<Work, at::Tensor>> packed_;  ///< most recently used first
 };
 
-/// oneDNN's word.
+/// oneDNN's name of the activation.
 std::string_view word_of(std::optional<OperationKind> activation) {
   return activation ? name(*activation) : "none";
 }
@@ -126,7 +126,7 @@ class PackedConv2d : public PackedLayer {
   std::optional<at::Tensor> bias_;
   PackedWeights weight_;
   std::string_view activation_;
-  OptionalText of_sum_;  ///< the same, as sums want it
+  OptionalText of_sum_;  ///< activation_, or empty where there is none
 };
 
 class PackedLinear : public PackedLayer {
@@ -164,10 +164,10 @@ Integers integers(const auto& values) {
   return list;
 }
 
-/// What convolutions and linear layers have in common.
-class CodeLayer : public PackedLayer {
+/// The members that oneDNN's convolutions and linear layers with codes share.
+class OnednnInt8Layer : public PackedLayer {
  protected:
-  CodeLayer(const LayerParts& parts, const LayerCodes& codes)
+  OnednnInt8Layer(const LayerParts& parts, const LayerCodes& codes)
       : scales_(codes.weight_scale.contiguous()),
         zero_points_(at::zeros({parts.weight.size(0)}, at::kLong)),
         activation_(parts.activation ? "relu" : "none"),
@@ -178,7 +178,7 @@ class CodeLayer : public PackedLayer {
   at::ScalarType output_type() const { return codes_.output ? at::kByte : at::kFloat; }
   Affine output() const { return codes_.output.value_or(Affine{}); }
 
-  /// Of fewer bits than oneDNN's.
+  /// Clamps codes of fewer than 8 bits, which oneDNN does not know.
   at::Tensor in_range(at::Tensor output) const {
     if (codes_.output && codes_.activation_bits < 8)
       output.clamp_max_((int64_t{1} << codes_.activation_bits) - 1);
@@ -191,10 +191,10 @@ class CodeLayer : public PackedLayer {
   LayerCodes codes_;
 };
 
-class CodeConv2d : public CodeLayer {
+class Int8Conv2d : public OnednnInt8Layer {
  public:
-  CodeConv2d(const LayerParts& parts, const LayerCodes& codes)
-      : CodeLayer(parts, codes),
+  Int8Conv2d(const LayerParts& parts, const LayerCodes& codes)
+      : OnednnInt8Layer(parts, codes),
         stride_(integers(parts.convolution->stride)),
         padding_(integers(parts.convolution->padding)),
         dilation_(integers(parts.convolution->dilation)),
@@ -244,10 +244,10 @@ class CodeConv2d : public CodeLayer {
   PackedWeights weight_;
 };
 
-class CodeLinear : public CodeLayer {
+class Int8Linear : public OnednnInt8Layer {
  public:
-  CodeLinear(const LayerParts& parts, const LayerCodes& codes)
-      : CodeLayer(parts, codes),
+  Int8Linear(const LayerParts& parts, const LayerCodes& codes)
+      : OnednnInt8Layer(parts, codes),
         weight_(parts.input_shape, [weight = parts.weight](const auto& input) {
           static const auto reorder =
               find_operator<at::Tensor(at::Tensor, std::optional<Integers>)>(
@@ -280,14 +280,14 @@ std::unique_ptr<PackedLayer> packed(const LayerParts& parts) {
 }
 
 std::unique_ptr<PackedLayer> onednn_layer(const LayerParts& parts, const LayerCodes& codes) {
-  if (parts.convolution != nullptr) return std::make_unique<CodeConv2d>(parts, codes);
-  return std::make_unique<CodeLinear>(parts, codes);
+  if (parts.convolution != nullptr) return std::make_unique<Int8Conv2d>(parts, codes);
+  return std::make_unique<Int8Linear>(parts, codes);
 }
 
 std::unique_ptr<PackedLayer> packed(const LayerParts& parts, const LayerCodes& codes) {
-  if (code_winograd_takes(parts, codes) && code_winograd_is_quicker(parts))
-    return packed_by_code_winograd(parts, codes);
-  if (tile_layer_takes(parts, codes)) return tile_layer(parts, codes, *code_instructions());
+  if (int8_winograd_takes(parts, codes) && int8_winograd_is_quicker(parts))
+    return packed_by_int8_winograd(parts, codes);
+  if (int8_layer_takes(parts, codes)) return int8_layer(parts, codes, *int8_instructions());
   return onednn_layer(parts, codes);
 }
 

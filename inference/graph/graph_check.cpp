@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
+
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 namespace {
 
-constexpr int64_t kMostNumbers = int64_t{1} << 31;  // of a tensor
+constexpr int64_t kMostNumbers = int64_t{1} << 31;  // most numbers of a tensor
 
 /// Fewest and most inputs of an operation.
 std::pair<size_t, size_t> input_counts(OperationKind kind) {
@@ -43,7 +43,7 @@ void check_shape(const std::vector<int64_t>& shape) {
   }
 }
 
-/// Whether each value is there when it is read.
+/// Tracks which values exist, to check that each exists before it is read.
 class KnownValues {
  public:
   explicit KnownValues(const Graph& graph) : known_(graph.values.size()) {
@@ -179,10 +179,9 @@ class Shapes {
     require(input().size() == count, "takes no input of shape " + shape_text(input()));
   }
 
-  /// float32, and weights may have codes.
+  /// Inputs are float32; weights may also be int8.
   void check_types() const {
-    const bool weighted =
-        operation_.kind == OperationKind::conv2d || operation_.kind == OperationKind::linear;
+    const bool weighted = has_weight(operation_);
     for (size_t i = 0; i < operation_.inputs.size(); ++i) {
       if (!has(i)) continue;
       const auto type = graph_.values[*operation_.inputs[i]].type;
@@ -192,7 +191,7 @@ class Shapes {
     }
   }
 
-  /// From this input on, each that is there has a number for each channel.
+  /// Requires each present input from index `from` on to have one number per channel.
   void require_channels(int64_t channels, size_t from) const {
     for (size_t i = from; i < operation_.inputs.size(); ++i)
       require(!has(i) || input(i) == Shape{channels}, "its input " + std::to_string(i) +

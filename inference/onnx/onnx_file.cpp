@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -12,6 +11,7 @@
 #include "inference/graph/graph_json.h"
 #include "inference/onnx/nodes.h"
 #include "inference/onnx/onnx_graph.h"
+#include "inference/quantization/codes.h"
 
 namespace composer {
 namespace {
@@ -20,14 +20,14 @@ using Operation = Graph::Operation;
 
 constexpr double kMostBiasCode = 1 << 30;
 
-/// The only operation that reads a value, where it is of the kind.
+/// The only operation that reads the value, if it is of the kind; else null.
 const Operation* reader(const Graph& graph, size_t value, OperationKind kind) {
   const auto only = graph.only_reader(value);
   return only && graph.operations[*only].kind == kind ? &graph.operations[*only] : nullptr;
 }
 
-/// Codes of one addend of a sum with codes, the other's known: beyond them, the sum is beyond its
-/// own.
+/// Codes of one addend of a sum, from the codes of the sum and of the other addend. A number
+/// outside their range makes the sum leave its range too.
 Affine codes_of_addend(const Affine& sum, const Affine& other, int64_t most_code) {
   const auto low = [](const Affine& codes) {
     return -codes.scale * static_cast<double>(codes.zero_point);
@@ -40,7 +40,7 @@ Affine codes_of_addend(const Affine& sum, const Affine& other, int64_t most_code
   return {.scale = scale, .zero_point = std::lround(-from / scale)};
 }
 
-/// Weights and biases of a layer by codes.
+/// The codes of the weight and the bias of a layer.
 struct CodedWeights {
   at::Tensor weight;        ///< int8
   at::Tensor scales;        ///< float32 [out]
@@ -53,16 +53,16 @@ CodedWeights coded(const at::Tensor& weight, const at::Tensor& weight_scales,
   const auto numbers = bias.to(at::kDouble);
   const auto scales = weight_scales.to(at::kDouble);
   const auto coarser = at::maximum(scales, numbers.abs() / (input_scale * kMostBiasCode));
-  std::vector<int64_t> rows(static_cast<size_t>(weight.dim()), 1);
-  rows[0] = -1;
   const auto finest = (coarser * input_scale).to(at::kFloat);
-  return {.weight = (weight.to(at::kDouble) * (scales / coarser).view(rows)).round().to(at::kChar),
+  return {.weight = (weight.to(at::kDouble) * for_each_output(scales / coarser, weight.dim()))
+                        .round()
+                        .to(at::kChar),
           .scales = coarser.to(at::kFloat),
           .bias = (numbers / finest).round().to(at::kInt),
           .finest = finest};
 }
 
-/// Adds codes and what makes numbers of them; returns the numbers' name.
+/// Adds codes and the node that dequantizes them; returns the name of its output.
 std::string add_numbers(OnnxGraph& onnx, const std::string& name, const at::Tensor& codes,
                         const at::Tensor& scales) {
   std::vector<std::string> inputs{onnx.add_constant(name, codes)};
@@ -74,7 +74,8 @@ std::string add_numbers(OnnxGraph& onnx, const std::string& name, const at::Tens
   return output;
 }
 
-/// What the maximum of codes is a code of: the layer before it may end in codes too.
+/// Gives the input of a max pool the codes of its output, so that the layer before can end in
+/// codes.
 void add_inputs_of_max_pools(const Graph& graph, std::map<size_t, Affine>& codes) {
   for (auto operation = graph.operations.rbegin(); operation != graph.operations.rend();
        ++operation) {
@@ -103,7 +104,7 @@ void add_addends(const Graph& graph, const Quantization& quantization,
   }
 }
 
-/// Adds nodes that round the tensor `from` to codes and make `to` of these.
+/// Adds nodes that quantize the tensor `from` and dequantize it as `to`.
 void add_rounding(OnnxGraph& onnx, const Affine& codes, const std::string& from,
                   const std::string& to) {
   const auto scale = onnx.add_constant(to + ".scale", at::full({}, codes.scale, at::kFloat));
@@ -114,9 +115,9 @@ void add_rounding(OnnxGraph& onnx, const Affine& codes, const std::string& from,
   onnx.add_node("DequantizeLinear", {rounded, scale, zero}, to);
 }
 
-/// Names of the operation's weight, and of its bias where it has one, made of codes: those of a
-/// bias are int32, of scale input_scale * weight scale. Where that is too fine for the bias, the
-/// channel's weights get coarser.
+/// The names of the operation's dequantized weight and, where it has one, bias. A bias has int32
+/// codes of scale input_scale * weight scale. Where the bias is too large for that scale, the scale
+/// of the channel's weights grows.
 std::vector<std::string> add_coded_weights(OnnxGraph& onnx, const Graph& graph,
                                            const Operation& operation,
                                            const at::Tensor& weight_scales, double input_scale) {
@@ -131,7 +132,7 @@ std::vector<std::string> add_coded_weights(OnnxGraph& onnx, const Graph& graph,
   return names;
 }
 
-/// Makes an ONNX graph of one of ours.
+/// Translates a graph to an ONNX graph.
 class OnnxTranslation {
  public:
   OnnxTranslation(OnnxGraph& onnx, const Graph& graph, const Quantization& quantization)
@@ -211,7 +212,7 @@ class OnnxTranslation {
     return inputs;
   }
 
-  /// Of the value; a constant is added when it is first asked for.
+  /// The name of the value; a constant is added at its first use.
   const std::string& name_of(size_t value) {
     auto& given = names_[value];
     if (given.empty())

@@ -3,11 +3,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/error.h"
-#include "inference/fold.h"
 #include "inference/quantization/histogram.h"
 #include "inference/quantization/points.h"
 #include "inference/quantization/simulate.h"
@@ -16,9 +14,9 @@ namespace composer {
 namespace {
 
 constexpr int64_t kFirstImages = 64;
-constexpr int64_t kAtOnce = 8;  // of these, whose numbers are held
+constexpr int64_t kAtOnce = 8;  // images of a pass, whose numbers are all held
 
-/// 10 log10(2): as much noise again.
+/// 10 log10(2): twice the noise, in dB.
 constexpr double kTwice = 3.01;
 
 std::vector<at::Tensor> first_images_of(const std::vector<at::Tensor>& batches, int64_t count) {
@@ -32,8 +30,8 @@ std::vector<at::Tensor> first_images_of(const std::vector<at::Tensor>& batches, 
   return first;
 }
 
-/// The values whose codes may be wanted, whatever is kept: which convolution computes a sum depends
-/// on it.
+/// All values that may get codes for any choice of kept layers, as the choice decides which
+/// convolution computes a sum.
 std::set<size_t> values_to_observe(const Graph& graph) {
   const auto all = codable_operations(graph);
   std::set<size_t> values;
@@ -45,7 +43,7 @@ std::set<size_t> values_to_observe(const Graph& graph) {
   return values;
 }
 
-std::string described_place(const Graph& graph, size_t value) {
+std::string described_value(const Graph& graph, size_t value) {
   const auto producer = graph.values[value].producer;
   if (!producer) return "the network's input";
   const auto& operation = graph.operations[*producer];
@@ -64,7 +62,7 @@ std::map<size_t, Affine> observed_codes(const Graph& folded, const std::vector<a
       try {
         histograms[value].add(tensor);
       } catch (const RunError& error) {
-        throw RunError("calibration: " + described_place(folded, value) + ": " + error.what());
+        throw RunError("calibration: " + described_value(folded, value) + ": " + error.what());
       }
     });
   std::map<size_t, Affine> codes;
@@ -81,7 +79,7 @@ Quantization quantization_of(const Graph& folded, const std::map<size_t, Affine>
   for (const auto& [value, from] : coded_values(folded, coded)) {
     const auto found = observed.find(from);
     if (found == observed.end())
-      throw RunError("calibration: " + described_place(folded, from) +
+      throw RunError("calibration: " + described_value(folded, from) +
                      ": no image gave it a finite value");
     all.activations[value] = found->second;
   }
@@ -183,12 +181,6 @@ std::set<size_t> coded_without(const Graph& folded, const std::set<std::string>&
   return coded;
 }
 
-Quantization calibrated(const Graph& folded, const std::vector<at::Tensor>& images,
-                        const std::set<std::string>& kept, int64_t activation_bits) {
-  return quantization_of(folded, observed_codes(folded, images, activation_bits),
-                         coded_without(folded, kept), activation_bits);
-}
-
 TrainedNetwork quantized(TrainedNetwork network, Quantization quantization) {
   const at::NoGradGuard no_grad;
   for (const auto& [weight, scales] : quantization.weight_scales) {
@@ -202,7 +194,7 @@ TrainedNetwork quantized(TrainedNetwork network, Quantization quantization) {
 
 Graph bias_corrected(Graph graph, const Quantization& quantization, const at::Tensor& images) {
   const at::NoGradGuard no_grad;
-  std::map<size_t, size_t> coded;  // an output -> its operation
+  std::map<size_t, size_t> coded;  // from the output to its operation
   for (size_t i = 0; i < graph.operations.size(); ++i) {
     if (quantization.covers(graph.operations[i])) coded[graph.operations[i].output] = i;
   }

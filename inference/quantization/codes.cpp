@@ -16,14 +16,7 @@ namespace {
 
 constexpr float kLeastScale = std::numeric_limits<float>::epsilon();
 
-/// [out] as something that multiplies [out, ...].
-at::Tensor for_each_output(const at::Tensor& scales, int64_t dimensions) {
-  std::vector<int64_t> shape(static_cast<size_t>(dimensions), 1);
-  shape[0] = -1;
-  return scales.view(shape);
-}
-
-/// channels: a constant where it is known, so that a pixel's are looked up side by side.
+/// channels: a compile-time constant where it is known, so that the inner loop is unrolled.
 void look_up(const uint8_t* pixels, int64_t count, auto channels, const uint8_t* table,
              uint8_t* codes) {
   for (int64_t i = 0; i < count * channels; i += channels)
@@ -31,6 +24,12 @@ void look_up(const uint8_t* pixels, int64_t count, auto channels, const uint8_t*
 }
 
 }  // namespace
+
+at::Tensor for_each_output(const at::Tensor& scales, int64_t dimensions) {
+  std::vector<int64_t> shape(static_cast<size_t>(dimensions), 1);
+  shape[0] = -1;
+  return scales.view(shape);
+}
 
 int64_t activation_bits_here() {
   const bool overflows = has_instructions("sse2") && !has_instructions("avx512_vnni") &&

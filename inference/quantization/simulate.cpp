@@ -39,7 +39,7 @@ at::Tensor Simulation::run(const at::Tensor& images, const Made& made) const {
 void side_by_side(const Graph& folded, const Simulation& simulation, const at::Tensor& images,
                   const MadeTwice& made) {
   const at::NoGradGuard no_grad;
-  at::Tensor exact;  // the value that both are at
+  at::Tensor exact;  // the current value of both passes
   Pass plain(folded, images, [&](size_t, at::Tensor& tensor) { exact = tensor; });
   Pass rounded = simulation.begin(images, [&](size_t value, const at::Tensor& tensor) {
     made(value, exact, tensor);

@@ -32,6 +32,15 @@ std::vector<at::Tensor> batches(const test::NetworkCase& given) {
   return {test::random_images(given, 8), test::random_images(given, 8)};
 }
 
+/// The quantization of a folded graph by calibration.
+Quantization calibrated(const Graph& folded, const std::vector<at::Tensor>& images,
+                        const std::set<std::string>& kept = {},
+                        int64_t activation_bits = activation_bits_here()) {
+  TrainedNetwork network;
+  network.graph = folded;
+  return Calibration(network, images, activation_bits, false).network(kept).quantization;
+}
+
 double logits_error(const TrainedNetwork& original, const TrainedNetwork& coded,
                     const std::vector<at::Tensor>& images) {
   const size_t logits = original.graph.output;
