@@ -1,18 +1,18 @@
-// activation_checkpointing: keeps of chosen blocks only their inputs, and computes the rest again
-// in the backward pass: less memory for more time (Chen et al. 2016, arXiv:1604.06174).
+// activation_checkpointing: keeps only the inputs of chosen blocks and computes their activations
+// again in the backward pass: less memory for more time (Chen et al. 2016, arXiv:1604.06174).
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "nn/network/layer.h"
 
 namespace composer {
 
-class ActivationCheckpointing : public Algorithm {
+class ActivationCheckpointing : public UnrestrictedAlgorithm {
  public:
   struct Params {
     std::vector<std::string> layers{};
@@ -28,7 +28,7 @@ class ActivationCheckpointing : public Algorithm {
   explicit ActivationCheckpointing(Params params) : params_(std::move(params)) {}
   static Compatibility compatibility();
 
-  /// So that it finds the blocks that surgery put in place.
+  /// Last, to find the blocks that surgery put into the model.
   Order order(Event) const override { return Order::last; }
 
   void init(State& state) override;
@@ -36,17 +36,16 @@ class ActivationCheckpointing : public Algorithm {
   std::string prevents_graph_capture() const override {
     return "sets LibTorch's generators back in each step";
   }
-  std::string prevents_sharding() const override { return {}; }
 
  private:
   Params params_;
   std::vector<std::string> blocks_;
 };
 
-/// Has the blocks under `model` that the parameters choose computed again in the backward pass;
-/// returns their paths. Gradients stay what they were, and running statistics take each batch up
-/// once. Blocks within a chosen one are part of it. Throws UserError when a pattern fits no block,
-/// or nothing is chosen.
+/// Makes the chosen blocks under `model` compute again in the backward pass; returns their paths.
+/// Gradients do not change, and running statistics take each batch into account once. A block
+/// within a chosen block is part of it. Throws UserError if a pattern fits no block or nothing is
+/// chosen.
 std::vector<std::string> apply_activation_checkpointing(
     Block& model, const ActivationCheckpointing::Params& params);
 

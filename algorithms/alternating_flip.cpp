@@ -6,9 +6,9 @@
 
 namespace composer {
 
-bool alternating_flip(const SampleKey& place) {
-  const auto first = Random(place.seed, "alternating_flip.first", 0, place.sample).bits() % 2;
-  return place.epoch % 2 == first;
+bool alternating_flip(const SampleKey& key) {
+  const auto first = Random(key.seed, "alternating_flip.first", 0, key.sample).bits() % 2;
+  return key.epoch % 2 == first;
 }
 
 void mirror(const MutableImage& image) {
@@ -28,8 +28,8 @@ Compatibility AlternatingFlip::compatibility() {
 }
 
 SampleTransform AlternatingFlip::sample_transform(const State&) {
-  return [](const MutableImage& image, const SampleKey& place) {
-    if (alternating_flip(place) != place.mirrored) mirror(image);
+  return [](const MutableImage& image, const SampleKey& key) {
+    if (alternating_flip(key) != key.mirrored) mirror(image);
   };
 }
 

@@ -2,28 +2,24 @@
 // epochs in a row always show both sides of it (Jordan 2024, arXiv:2404.00498).
 #pragma once
 
-#include <string>
-
-#include "composer/loop/algorithm.h"
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {
 
-/// Whether the image is mirrored in the epoch: in exactly one of any two in a row; which one, the
-/// seed decides for each image.
-bool alternating_flip(const SampleKey& place);
+/// Whether the image is mirrored in the epoch: in exactly one of two consecutive epochs; the seed
+/// decides for each image in which one.
+bool alternating_flip(const SampleKey& key);
 
-/// Exchanges left and right, in place.
+/// Mirrors the image left to right, in place.
 void mirror(const MutableImage& image);
 
-/// Done by the loader, as only there an image is known by its number. In place of the set's own
-/// random mirroring, which it undoes where that went against the image's turn.
-class AlternatingFlip : public Algorithm {
+/// Runs in the loader, where the index of each image is known. Replaces the data set's random
+/// mirroring: it mirrors the image again where the data set decided otherwise.
+class AlternatingFlip : public UnrestrictedAlgorithm {
  public:
   static Compatibility compatibility();
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   SampleTransform sample_transform(const State& state) override;
 };
 

@@ -39,7 +39,7 @@ class AugMix : public DrawnPerImage<AugMixDraw> {
   explicit AugMix(const Params& params);
 };
 
-/// What to do to an image of this size.
+/// A random draw for an image of this size.
 AugMixDraw draw_augmix(Random& random, ImageSize size, const AugMix::Params& params);
 
 }  // namespace composer

@@ -1,6 +1,6 @@
 #include "algorithms/autoaugment.h"
 
-#include "algorithms/augmentation/magnitudes.h"
+#include "algorithms/augmentation/primitives.h"
 
 namespace composer {
 namespace {

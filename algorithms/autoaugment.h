@@ -23,7 +23,7 @@ class AutoAugment : public DrawnPerImage<Steps> {
     }
   };
 
-  /// Done with a probability; level: 0 to 9, the strength.
+  /// An operation, applied with `probability`. level: strength, 0 to 9.
   struct Part {
     ImageOp op = ImageOp::identity;
     double probability = 0;
@@ -35,13 +35,13 @@ class AutoAugment : public DrawnPerImage<Steps> {
   /// name: "imagenet", "cifar10" or "svhn".
   static const Policy& policy(const std::string& name);
 
-  /// In the sense of ImageStep, without its sign. Translations are shares of the size.
+  /// The magnitude as in ImageStep, without its sign. Translations are relative to the size.
   static double magnitude(ImageOp op, int64_t level, ImageSize size);
 
   explicit AutoAugment(const Params& params);
 };
 
-/// What to do to an image of this size: none, one or both of a pair.
+/// A random draw for an image of this size: none, one or both operations of a pair.
 Steps draw_autoaugment(Random& random, ImageSize size, const AutoAugment::Params& params);
 
 }  // namespace composer

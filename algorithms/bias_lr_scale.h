@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {
@@ -19,9 +19,8 @@ namespace composer {
 /// only (BatchNorm2d, and what has a weight of one dimension).
 std::vector<std::string> bias_names(const torch::nn::Module& model, bool norm_only);
 
-/// The factor holds for the whole run. A step takes the same share of a bias by weight decay as
-/// without it.
-class BiasLrScale : public Algorithm {
+/// The factor applies during the whole run, but not to weight decay.
+class BiasLrScale : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double scale = 64;
@@ -37,9 +36,7 @@ class BiasLrScale : public Algorithm {
 
   static Compatibility compatibility();
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
-  /// Throws UserError where the model has no such bias.
+  /// Throws UserError if the model has no such bias.
   void fit_start(State& state) override;
 
  private:

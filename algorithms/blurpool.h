@@ -1,5 +1,5 @@
-// blurpool: blurs before every downsampling, so that what a network says depends less on how its
-// input is shifted (Zhang 2019, "Making convolutional networks shift-invariant again",
+// blurpool: blurs before every downsampling, so that the output of a network depends less on shifts
+// of its input (Zhang 2019, "Making convolutional networks shift-invariant again",
 // arXiv:1904.11486).
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/parts/rounding.h"
+#include "algorithms/parts/replaced_layers.h"
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
 #include "nn/network/layers.h"
@@ -33,8 +33,8 @@ at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at
                 int64_t most_elements = most_elements_at_once);
 at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride);
 
-/// Keeps a filter for each kind of input: channels, type, device and strides. They stay in their
-/// place, for recorded steps. Not a buffer: never saved.
+/// Caches a filter per number of channels, type, device and strides of the input. Filters keep
+/// their memory, as captured steps need. They are no buffers and are never saved.
 class BlurFilter {
  public:
   const at::Tensor& operator()(const at::Tensor& input);
@@ -43,8 +43,8 @@ class BlurFilter {
   std::deque<at::Tensor> filters_;
 };
 
-/// A strided convolution with a blur: of its input (the default) or, computed without stride, of
-/// its output. Shares the original's weight and bias.
+/// A strided convolution that blurs its input (the default), or its output computed without stride.
+/// Shares the original's weight and bias.
 class BlurConv2d : public Conv2d, public RoundsWithin {
  public:
   explicit BlurConv2d(const Conv2d& original, bool blur_first = true)
@@ -103,8 +103,14 @@ class BlurPool : public Surgery {
   Params params_;
 };
 
-/// Puts blurring layers in place of max pooling and strided convolutions. Weights and their names
-/// stay. Throws UserError when nothing fits, unless params.allow_no_effect.
+/// Replaces max pooling and strided convolutions by blurring layers. Weights and their names stay.
+/// Throws UserError when nothing fits, unless params.allow_no_effect.
 std::vector<Replacement> apply_blurpool(Block& model, const BlurPool::Params& params);
+
+/// at::max_pool2d of `input` [N, C, H, W] with stride 1 instead of the options' stride, with the
+/// same values and gradients. Saves two bytes per element for the gradient, LibTorch saves eight.
+/// Works on parts of the batch of at most `most_elements` elements, but at least one sample.
+at::Tensor unstrided_max_pool(const at::Tensor& input, const Pool2dOptions& options,
+                              int64_t most_elements = 1 << 27);
 
 }  // namespace composer

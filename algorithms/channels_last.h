@@ -3,9 +3,7 @@
 // shape or name.
 #pragma once
 
-#include <string>
-
-#include "composer/loop/algorithm.h"
+#include "algorithms/parts/unrestricted_algorithm.h"
 
 namespace torch::nn {
 class Module;
@@ -14,15 +12,13 @@ class Module;
 namespace composer {
 
 /// Gives every 4-D parameter and buffer of `module` channels-last strides, in place: tensors keep
-/// their identity, so that an optimizer that holds them goes on.
+/// their identity, so that an optimizer that holds them stays valid.
 void apply_channels_last(torch::nn::Module& module);
 
-/// Runs last at init, so that it sees layers that surgery put in place.
-class ChannelsLast : public Algorithm {
+/// Runs last at init, to include the layers that surgery put into the model.
+class ChannelsLast : public UnrestrictedAlgorithm {
  public:
   Order order(Event) const override { return Order::last; }
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
 };
 

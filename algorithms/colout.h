@@ -6,18 +6,18 @@
 
 #include <string>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
 #include "base/random.h"
-#include "composer/loop/algorithm.h"
 
 namespace composer {
 
 /// Images [N, C, H, W] without random rows and columns, the same ones for all:
-/// [N, C, floor((1 - p_row) * H), floor((1 - p_col) * W)], of which at least 1 stays. The order and
-/// the memory format stay.
+/// [N, C, floor((1 - p_row) * H), floor((1 - p_col) * W)], each at least 1. The order of the lines
+/// and the memory format stay.
 at::Tensor colout(const at::Tensor& images, double p_row, double p_col, Random random);
 
-class ColOut : public Algorithm {
+class ColOut : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double p_row = 0.15;
@@ -40,8 +40,6 @@ class ColOut : public Algorithm {
 
   explicit ColOut(Params params) : params_(params) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

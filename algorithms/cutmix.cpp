@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
 #include "base/log.h"
 #include "composer/loop/state.h"
 

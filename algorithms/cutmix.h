@@ -7,25 +7,25 @@
 #include <optional>
 #include <string>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "algorithms/parts/whole_batch.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 
 namespace composer {
 
 /// Images [N, C, H, W] with `box` taken from images[partner]. partners: int64 [N].
 at::Tensor cutmix(const at::Tensor& images, const at::Tensor& partners, const Box& box);
 
-/// A box that leaves the share `lambda` of the image, less what clipping takes away.
+/// A random box of the share 1 - lambda of the image before it is clipped to the image.
 Box cutmix_box(ImageSize image, double lambda, bool uniform_sampling, Random& random);
 
-/// A box of `length` times height and width of the image, rounded down but at least one pixel,
-/// anywhere within it.
+/// A box of `length` times the image's height and width, rounded down but at least one pixel, at a
+/// random position within the image.
 Box fixed_box(ImageSize image, double length, Random& random);
 
-/// One box for the whole batch. The partner's label weighs what the box, clipped, has of the area.
-/// The loss gets both classes and needs no dense target.
-class CutMix : public Algorithm {
+/// Uses one box for the whole batch. The weight of the partner's label is the clipped box's share
+/// of the area. The loss gets both classes, without a dense target.
+class CutMix : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double alpha = 1.0;
@@ -52,8 +52,6 @@ class CutMix : public Algorithm {
 
   explicit CutMix(Params params);
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;
 

@@ -4,21 +4,20 @@
 
 #include <ATen/ATen.h>
 
-#include <string>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "algorithms/parts/whole_batch.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 
 namespace composer {
 
 /// Images [N, C, H, W] with zeros in the boxes.
 at::Tensor cutout(const at::Tensor& images, const std::vector<Box>& holes);
 
-/// The same squares for the whole batch, at another place each batch. Zero is the mean colour, as
-/// images are normalised.
-class Cutout : public Algorithm {
+/// Uses the same squares for all images of a batch and new squares for each batch. Zero is the mean
+/// colour, because images are normalised.
+class Cutout : public UnrestrictedAlgorithm {
  public:
   struct Params {
     int64_t num_holes = 1;
@@ -36,8 +35,6 @@ class Cutout : public Algorithm {
 
   explicit Cutout(Params params) : params_(params) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

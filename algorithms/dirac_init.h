@@ -6,21 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "nn/network/layers.h"
 
 namespace composer {
 
-/// Makes output channel i of `conv` its input channel i, for as many as both have; the other
-/// filters stay. false, changing nothing, where no filter can do that: an even kernel, groups, or
-/// less padding than keeps a border.
+/// Makes `conv` copy input channel i to output channel i, for all i that both have; the other
+/// filters stay. Returns false and changes nothing if the convolution cannot copy: an even kernel,
+/// groups, or padding that does not keep the size.
 bool dirac_init(Conv2d& conv);
 
-/// At init, for every convolution of a large enough kernel that is trained. Weights that are loaded
-/// afterwards replace it.
-class DiracInit : public Algorithm {
+/// Changes, at init, every trained convolution whose kernel is large enough. Weights that are
+/// loaded later replace the change.
+class DiracInit : public UnrestrictedAlgorithm {
  public:
   struct Params {
     int64_t min_kernel = 3;
@@ -36,8 +36,6 @@ class DiracInit : public Algorithm {
     return {.excludes = {{"factorize", "the identity would take the place of half a weight"}}};
   }
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
   std::vector<std::string> report() const override { return changes_; }
 

@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "algorithms/parts/replaced_layers.h"
-#include "base/error.h"
 #include "base/number_text.h"
 #include "base/random.h"
 #include "nn/device/device.h"
@@ -17,7 +14,7 @@
 namespace composer {
 namespace {
 
-/// bool of that shape, [samples, ...]: false where a feature is dropped.
+/// bool of shape [samples, ...]: false where a feature is dropped.
 at::Tensor kept_features(at::IntArrayRef shape, double rate, const std::string& layer,
                          const State& state) {
   const auto kept = at::empty(shape, at::kBool);
@@ -85,19 +82,17 @@ std::vector<Replacement> apply_dropout(Block& model, const Dropout::Params& para
                                        const std::weak_ptr<const State>& state) {
   auto chosen = linear_layers(model);
   if (params.layers == "head" && !chosen.empty()) chosen = {chosen.back()};
-  auto replacements =
-      replace_layers(model, [&](const std::string& path, Layer& layer) -> std::shared_ptr<Layer> {
+  return replace_some(
+      model,
+      [&](const std::string& path, Layer& layer) -> std::shared_ptr<Layer> {
         auto original = std::dynamic_pointer_cast<Linear>(layer.shared_from_this());
         if (std::ranges::count(chosen, &layer) == 0 ||
             dynamic_cast<DropoutLinear*>(&layer) != nullptr)
           return nullptr;
         return std::make_shared<DropoutLinear>(std::move(original), params.drop_rate, path, state);
-      });
-  if (replacements.empty())
-    throw UserError(
-        "algorithms.dropout: the model has no linear layer to drop features in front of, or has "
-        "dropout there already, so dropout would change nothing; remove it");
-  return replacements;
+      },
+      "algorithms.dropout: the model has no linear layer to drop features in front of, or has "
+      "dropout there already, so dropout would change nothing; remove it");
 }
 
 void Dropout::init(State& state) {

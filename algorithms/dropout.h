@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/parts/rounding.h"
+#include "algorithms/parts/replaced_layers.h"
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
 #include "composer/loop/state.h"
@@ -21,20 +21,20 @@
 namespace composer {
 
 /// features [N, ..., F] -> the same, each zero with probability `rate`, in [0, 1), else times
-/// 1 / (1 - rate). Draws follow from `layer` and the seed, batch and first sample of `state`.
+/// 1 / (1 - rate). Draws depend on `layer` and the seed, batch and first sample of `state`.
 at::Tensor dropout(const at::Tensor& features, double rate, const std::string& layer,
                    const State& state);
 
-/// `original`, which keeps its parameters and their names, behind dropout. In evaluation, and once
-/// `state` is gone, `original` alone.
+/// Dropout followed by `original`, with the parameters of `original` under their names. In
+/// evaluation, and after `state` is destroyed, `original` alone.
 class DropoutLinear : public Linear, public RoundsWithin {
  public:
-  /// path: of the layer in the network; no two layers share draws.
+  /// path: path of the layer in the network, so that no two layers share draws.
   DropoutLinear(std::shared_ptr<Linear> original, double rate, std::string path,
                 std::weak_ptr<const State> state);
 
   at::Tensor forward(const at::Tensor& input) override;
-  /// Features are rounded before some are dropped: in use none are.
+  /// Rounds the features before some are dropped, because none are dropped in evaluation.
   at::Tensor forward_rounded(const at::Tensor& input, const Rounder& rounder) override;
   std::string describe() const override;
   bool by_rows() const override { return original_->by_rows(); }
@@ -48,7 +48,7 @@ class DropoutLinear : public Linear, public RoundsWithin {
   std::weak_ptr<const State> state_;
 };
 
-/// The layers drop until it is destroyed, which must be before the State that it got at init.
+/// Its layers drop features until it is destroyed. Destroy it before the State that init() got.
 class Dropout : public Surgery {
  public:
   struct Params {
@@ -72,7 +72,6 @@ class Dropout : public Surgery {
   std::string prevents_graph_capture() const override {
     return "draws on the host in every forward pass";
   }
-  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
 
  private:
@@ -80,9 +79,8 @@ class Dropout : public Surgery {
   std::shared_ptr<const State> state_;
 };
 
-/// Puts a DropoutLinear in place of the linear layers that `params` names; where factorize split
-/// one, in place of its first half. Weights and their names stay. Throws UserError when there is
-/// none.
+/// Replaces the linear layers that `params` names by a DropoutLinear; of a layer that factorize
+/// split, the first half. Weights and their names stay. Throws UserError when there is none.
 std::vector<Replacement> apply_dropout(Block& model, const Dropout::Params& params,
                                        const std::weak_ptr<const State>& state);
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
 #include "composer/loop/state.h"
 #include "nn/network/sharded_parameters.h"
 #include "nn/optimization/optimizer.h"
@@ -41,7 +41,7 @@ void Ema::fit_start(State& state) {
 void Ema::after_train_batch(State& state) {
   auto end = state.time;
   ++end.batch;
-  // A GPU may replay the step without this.
+  // On a GPU a captured step may be replayed without this call.
   handed_over_ = state.device.is_cpu() && state.step_is_final && state.updates == 1 &&
                  state.run_length.due(interval_, end, false) &&
                  shadow_.ready(*state.model, state.sharded_parameters.get());
@@ -65,7 +65,7 @@ void Ema::update(State& state, bool epoch_end) {
 
 void Ema::swap_in(State& state) {
   if (swapped_ || !shadow_.ready(*state.model, state.sharded_parameters.get())) return;
-  // Statistics are averages of each rank's own until they are used.
+  // Each rank averages its own statistics until they are used.
   state.ranks.broadcast(shadow_.copies_of_all());
   swap(state);
 }
@@ -78,12 +78,6 @@ void Ema::swap(State& state) {
   shadow_.swap();
   swapped_ = !swapped_;
   if (state.sharded_parameters) state.sharded_parameters->written();
-}
-
-StateDict Ema::state_dict() const {
-  StateDict state;
-  shadow_.save(state);
-  return state;
 }
 
 }  // namespace composer

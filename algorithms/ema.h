@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "algorithms/parts/weight_copy.h"
 #include "base/params/params.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {
 
-/// What a past value still weighs after `interval`, when it weighs one half after `half_life`:
+/// The weight of a value after `interval`, if it is one half after `half_life`:
 /// 2^(-interval / half_life).
 double ema_decay(double half_life, double interval);
 
@@ -24,9 +25,9 @@ double ema_decay(double half_life, double interval);
 void compute_ema(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
                  double decay);
 
-/// Training itself never sees the average; evaluation and prediction see nothing else, from the
-/// first update on.
-class Ema : public Algorithm {
+/// Training never uses the average. Evaluation and prediction use only the average, from the first
+/// update on.
+class Ema : public UnrestrictedAlgorithm {
  public:
   struct Params {
     Time half_life{100, TimeUnit::batch};
@@ -55,14 +56,12 @@ class Ema : public Algorithm {
     return {.excludes = {{"swa", "each ends with an average of its own to be evaluated"}}};
   }
 
-  /// After all that changes weights on batch_end and epoch_end; the average is there before and
-  /// after all that others do in an evaluation.
+  /// Runs last on batch_end and epoch_end, after other algorithms changed weights. In an evaluation
+  /// the average is in the model before and after the functions of other algorithms.
   Order order(Event event) const override { return closing(event) ? Order::last : Order::first; }
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
-  /// Hands what batch_end would do over to the optimizer's step, where nothing comes in between.
+  /// Lets the optimizer's step do the update of batch_end, if nothing happens in between.
   void after_train_batch(State& state) override;
   void batch_end(State& state) override { update(state, false); }
   void epoch_end(State& state) override { update(state, true); }
@@ -72,7 +71,7 @@ class Ema : public Algorithm {
   void predict_end(State& state) override { swap_out(state); }
 
   /// "shadow.<parameter or buffer>"; nothing before the first update.
-  StateDict state_dict() const override;
+  StateDict state_dict() const override { return shadow_.save(); }
   void load_state_dict(const StateDict& state) override { shadow_.load(state); }
 
  private:
@@ -85,7 +84,7 @@ class Ema : public Algorithm {
   Time interval_;
   double decay_;
   WeightCopy shadow_{average_prefix, true};
-  bool handed_over_ = false;  ///< this batch's update, but for what is only copied
+  bool handed_over_ = false;  ///< the optimizer does this batch's update, except for copied tensors
   bool swapped_ = false;
 };
 

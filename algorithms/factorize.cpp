@@ -6,13 +6,12 @@
 #include <cmath>
 #include <typeinfo>
 
-#include "base/error.h"
 #include "composer/loop/state.h"
 
 namespace composer {
 namespace {
 
-/// The weights' share of both factors, and the bias, if there is one.
+/// Factorizes the weight into both layers and copies the bias, if there is one.
 template <class T>
 std::shared_ptr<Layer> filled(std::shared_ptr<T> first, std::shared_ptr<T> second,
                               const at::Tensor& weight, const at::Tensor& bias) {
@@ -77,19 +76,18 @@ std::shared_ptr<Layer> factorized(const Linear& linear, int64_t rank) {
 }
 
 std::vector<Replacement> apply_factorization(Block& model, const Factorize::Params& params) {
-  auto replacements =
-      replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+  return replace_some(
+      model,
+      [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
         if (typeid(layer) == typeid(Conv2d)) return split(static_cast<Conv2d&>(layer), params);
         if (typeid(layer) == typeid(Linear)) return split(static_cast<Linear&>(layer), params);
         return nullptr;
-      });
-  if (replacements.empty())
-    throw UserError("algorithms.factorize: the model has no layer that it may split (at least " +
-                    std::to_string(params.min_channels) + " channels or " +
-                    std::to_string(params.min_features) +
-                    " features) and that gets cheaper by it; remove it, or lower "
-                    "min_channels or min_features, or latent_channels or latent_features");
-  return replacements;
+      },
+      "algorithms.factorize: the model has no layer that it may split (at least " +
+          std::to_string(params.min_channels) + " channels or " +
+          std::to_string(params.min_features) +
+          " features) and that gets cheaper by it; remove it, or lower "
+          "min_channels or min_features, or latent_channels or latent_features");
 }
 
 void Factorize::init(State& state) {

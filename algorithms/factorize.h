@@ -16,8 +16,8 @@
 
 namespace composer {
 
-/// [out, in] -> [out, rank] and [rank, in], whose product is the nearest to `matrix` of that rank;
-/// both have the square roots of the singular values.
+/// [out, in] -> [out, rank] and [rank, in], whose product is the best approximation of `matrix` of
+/// this rank; each factor contains the square roots of the singular values.
 std::pair<at::Tensor, at::Tensor> low_rank(const at::Tensor& matrix, int64_t rank);
 
 /// The largest rank at which two factors take less arithmetic than an [out, in] matrix.
@@ -62,7 +62,7 @@ class Factorize : public Surgery {
 
   explicit Factorize(Params params) : params_(params) {}
 
-  /// Before methods that change what a convolution computes, which cannot be split.
+  /// First, before methods that replace convolutions by layers that cannot be split.
   Order order(Event) const override { return Order::first; }
 
   void init(State& state) override;
@@ -71,8 +71,8 @@ class Factorize : public Surgery {
   Params params_;
 };
 
-/// Splits every layer that is wide enough and gets cheaper by it; not convolutions in groups.
-/// Throws UserError when nothing fits.
+/// Splits every layer that is wide enough and gets cheaper, except convolutions with groups. Throws
+/// UserError if there is none.
 std::vector<Replacement> apply_factorization(Block& model, const Factorize::Params& params);
 
 }  // namespace composer

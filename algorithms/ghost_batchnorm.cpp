@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "composer/loop/state.h"
 
@@ -33,17 +32,7 @@ std::string GhostBatchNorm2d::describe() const {
 }
 
 std::vector<Replacement> apply_ghost_batchnorm(Block& model, int64_t ghost_batch_size) {
-  auto replacements =
-      replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
-        const auto* norm = dynamic_cast<BatchNorm2d*>(&layer);
-        if (norm == nullptr || dynamic_cast<GhostBatchNorm2d*>(&layer) != nullptr) return nullptr;
-        return std::make_shared<GhostBatchNorm2d>(*norm, ghost_batch_size);
-      });
-  if (replacements.empty())
-    throw UserError(
-        "algorithms.ghost_batchnorm: the model has no batch normalisation, so ghost_batchnorm "
-        "would change nothing; remove it");
-  return replacements;
+  return replace_batch_norms<GhostBatchNorm2d>(model, "ghost_batchnorm", ghost_batch_size);
 }
 
 void GhostBatchNorm::init(State& state) {

@@ -15,13 +15,13 @@
 
 namespace composer {
 
-/// In how many pieces, as even as can be, `samples` are normalised: ceil(samples /
-/// ghost_batch_size), but never so many that one has a single sample.
+/// The number of pieces in which `samples` are normalised: ceil(samples / ghost_batch_size), but
+/// with at least two samples per piece.
 int64_t ghost_batches(int64_t samples, int64_t ghost_batch_size);
 
-/// Normalises each piece by its own mean and variance in training. The running statistics take all
-/// pieces up, each with the momentum divided by their number. In evaluation an ordinary
-/// BatchNorm2d. Shares the original's tensors.
+/// Normalises each piece by its own mean and variance in training. The running statistics
+/// are updated by each piece with the momentum divided by the number of pieces. In evaluation it is
+/// a plain BatchNorm2d. Shares the tensors of the original.
 class GhostBatchNorm2d : public BatchNorm2d {
  public:
   GhostBatchNorm2d(const BatchNorm2d& original, int64_t ghost_batch_size)
@@ -56,8 +56,8 @@ class GhostBatchNorm : public Surgery {
   Params params_;
 };
 
-/// Puts a GhostBatchNorm2d in place of every BatchNorm2d. Weights, buffers and their names stay.
-/// Throws UserError when there is none.
+/// Replaces every BatchNorm2d by a GhostBatchNorm2d. Weights, buffers and their names stay. Throws
+/// UserError if there is none.
 std::vector<Replacement> apply_ghost_batchnorm(Block& model, int64_t ghost_batch_size);
 
 }  // namespace composer

@@ -37,7 +37,7 @@ void clip_units(const Tensors& parameters, double threshold) {
     (vector ? vector_gradients : matrix_gradients).push_back(parameter.grad());
     if (!vector) units.push_back(parameter.size(0));
   }
-  // A unit without any gradient stays that, whatever it is multiplied with, unless that is nan.
+  // A unit whose gradient is zero stays zero for every factor except NaN.
   const auto norms =
       unit_norms(matrix_gradients, vector_gradients).clamp_min_(std::numeric_limits<float>::min());
   constexpr double smallest_weight = 1e-3;  // so that units that start at zero can leave it

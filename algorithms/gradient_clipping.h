@@ -11,25 +11,25 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 #include "nn/distributed/ranks.h"
 
 namespace composer {
 
 /// Clips the gradients of `parameters` in place, without waiting for the device; parameters without
-/// a gradient are passed over.
+/// a gradient are skipped.
 /// type "norm": g * min(1, threshold / |all g|), L2.
 /// type "value": every element into [-threshold, threshold].
 /// type "adaptive": g * min(1, threshold * max(|w|, 1e-3) / |g|) for each unit, with its own L2
 /// norms: a unit is a slice along the first dimension, or a whole parameter of at most one
 /// dimension. Throws UserError for another type.
-/// ranks: those that have other parameters' gradients, on `device`, each its own ones: of all of
-/// them the global norm is.
+/// ranks: ranks that hold the gradients of other parameters, on `device`; the global norm includes
+/// them.
 void clip_gradients(const std::vector<at::Tensor>& parameters, std::string_view type,
                     double threshold, const Ranks& ranks = {}, at::Device device = at::kCPU);
 
-class GradientClipping : public Algorithm {
+class GradientClipping : public UnrestrictedAlgorithm {
  public:
   struct Params {
     std::string clipping_type;
@@ -46,8 +46,6 @@ class GradientClipping : public Algorithm {
 
   explicit GradientClipping(Params params) : params_(std::move(params)) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void after_train_batch(State& state) override;
 
  private:

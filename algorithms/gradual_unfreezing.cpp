@@ -1,10 +1,8 @@
 #include "algorithms/gradual_unfreezing.h"
 
 #include <algorithm>
-#include <cmath>
-#include <unordered_set>
 
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"

@@ -11,23 +11,23 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "nn/network/model.h"
 
 namespace composer {
 
-/// The parameters of `model` that are trained, from its input to its output; those in one list are
-/// one layer, as parameters_by_depth() counts them.
+/// The trained parameters of `model` from input to output, one list per layer as
+/// parameters_by_depth() counts layers.
 std::vector<std::vector<at::Tensor>> trained_layers(Model& model);
 
-/// Trains the last `count` of `layers`, which are of `model`, and none before them. The batch norms
-/// of blocks that are not trained keep their statistics.
+/// Trains only the last `count` of the `layers` of `model`. Batch norms of blocks that are not
+/// trained keep their statistics.
 void unfreeze_last(Model& model, const std::vector<std::vector<at::Tensor>>& layers, int64_t count);
 
-/// What is trained follows from the time alone.
-class GradualUnfreezing : public Algorithm {
+/// The trained layers depend on the time alone.
+class GradualUnfreezing : public UnrestrictedAlgorithm {
  public:
   struct Params {
     Time start{0.1, TimeUnit::duration};
@@ -46,20 +46,19 @@ class GradualUnfreezing : public Algorithm {
 
   explicit GradualUnfreezing(const Params& params) : params_(params) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void batch_start(State& state) override;
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;
 
-  /// How many of `layers` layers, 1 or more, are trained when the share `elapsed` of training is
-  /// done. start, until: shares of training, until not before start.
+  /// The number of trained layers, at least 1 of `layers`, when the share `elapsed` of training is
+  /// done. start <= until: shares of training.
   static int64_t trained(double elapsed, int64_t layers, double start, double until);
 
  private:
   using Layers = std::vector<std::vector<at::Tensor>>;
 
-  /// Of the run's model, as the run began with it: what was frozen then stays so.
+  /// The trained layers of the model at the start of the run; parameters that were frozen then stay
+  /// frozen.
   const Layers& layers(const State& state) const;
   int64_t trained(const State& state) const;
 

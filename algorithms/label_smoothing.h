@@ -4,10 +4,8 @@
 
 #include <ATen/ATen.h>
 
-#include <string>
-
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 
 namespace composer {
 
@@ -16,9 +14,9 @@ namespace composer {
 /// the shape of logits. Throws UserError when its shape is neither.
 at::Tensor smooth_labels(const at::Tensor& logits, const at::Tensor& target, double smoothing);
 
-/// Smooths the targets for the loss only; metrics see the original ones. Composes with what other
-/// methods did to them.
-class LabelSmoothing : public Algorithm {
+/// Smooths the targets for the loss only; metrics use the original targets. Combines with the
+/// smoothing of other methods.
+class LabelSmoothing : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double smoothing = 0.1;
@@ -31,8 +29,6 @@ class LabelSmoothing : public Algorithm {
 
   explicit LabelSmoothing(Params params) : params_(params) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void before_loss(State& state) override;
   void after_loss(State& state) override;

@@ -10,21 +10,21 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 
 namespace composer {
 
 /// The modules under `model`, itself included, that have parameters of their own, in order of
-/// registration, which is that of the forward pass.
+/// registration, which is the order of the forward pass.
 std::vector<torch::nn::Module*> layers_with_parameters(torch::nn::Module& model);
 
-/// Freezes the first `count` of layers_with_parameters: their parameters no longer require
-/// gradients, and have none. Optimizers leave such parameters alone.
+/// Freezes the first `count` of layers_with_parameters(): their parameters no longer require or
+/// have gradients, so that optimizers skip them.
 void freeze_layers(torch::nn::Module& model, int64_t count);
 
-/// Grows at the end of each epoch. What is frozen follows from the time alone.
-class LayerFreezing : public Algorithm {
+/// Freezes more layers at the end of each epoch. The frozen layers depend on the time alone.
+class LayerFreezing : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double freeze_start = 0.5;
@@ -44,13 +44,11 @@ class LayerFreezing : public Algorithm {
 
   explicit LayerFreezing(Params params) : params_(params) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void epoch_end(State& state) override;
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;
 
-  /// How many of `layers` layers are frozen when the share `elapsed` of training is done.
+  /// The number of frozen layers, of `layers`, when the share `elapsed` of training is done.
   static int64_t frozen(double elapsed, int64_t layers, const Params& params);
 
  private:

@@ -4,9 +4,8 @@
 
 #include <cmath>
 
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
 #include "composer/loop/state.h"
-#include "nn/state_dict.h"
 
 namespace composer {
 
@@ -77,12 +76,6 @@ bool Lookahead::ends(const State& state, bool epoch_end) const {
 std::vector<std::pair<std::string, double>> Lookahead::planned(const State& state) const {
   if (!reached(state, params_.start)) return {{"lookahead/kept", 0}};
   return {{"lookahead/kept", kept(state)}};
-}
-
-StateDict Lookahead::state_dict() const {
-  StateDict state;
-  slow_.save(state);
-  return state;
 }
 
 }  // namespace composer

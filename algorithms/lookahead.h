@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "algorithms/parts/weight_copy.h"
 #include "base/params/params.h"
 #include "composer/recipe/compatibility.h"
@@ -19,9 +20,9 @@ namespace composer {
 void look_back(const std::vector<at::Tensor>& slow, const std::vector<at::Tensor>& fast,
                double share);
 
-/// What evaluation, checkpoints and other algorithms see after a batch is the network itself, which
-/// after every `interval` is the slow weights.
-class Lookahead : public Algorithm {
+/// Evaluation, checkpoints and other algorithms see the network itself, which equals the slow
+/// weights after every `interval`.
+class Lookahead : public UnrestrictedAlgorithm {
  public:
   struct Params {
     Time interval{5, TimeUnit::batch};
@@ -52,11 +53,9 @@ class Lookahead : public Algorithm {
 
   static Compatibility compatibility();
 
-  /// On batch_end and epoch_end before all that looks at the weights.
+  /// First on batch_end and epoch_end, before other algorithms read the weights.
   Order order(Event event) const override { return closing(event) ? Order::first : Order::last; }
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   /// Not before: a method may still have filled weights from the first batch (whitening).
   void fit_start(State& state) override;
   void batch_start(State& state) override;
@@ -65,17 +64,17 @@ class Lookahead : public Algorithm {
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;
 
   /// "slow.<parameter or buffer>"; nothing before `start`.
-  StateDict state_dict() const override;
+  StateDict state_dict() const override { return slow_.save(); }
   void load_state_dict(const StateDict& state) override { slow_.load(state); }
 
  private:
   void start(State& state);
-  /// Takes rank 0's buffers, where they belong to the slow weights.
+  /// Copies rank 0's buffers to all ranks if buffers have slow values.
   void share_buffers(State& state) const;
   void update(State& state, bool epoch_end);
-  /// Whether no further update follows.
+  /// Whether this is the last update of the run.
   bool ends(const State& state, bool epoch_end) const;
-  /// What the slow weights keep in an update now.
+  /// The share that the slow weights keep in an update now.
   double kept(const State& state) const;
 
   Params params_;

@@ -15,8 +15,8 @@
 
 namespace composer {
 
-/// Under autocast reads and writes autocast's type; without it an ordinary LayerNorm. Shares the
-/// original's tensors.
+/// Reads and writes autocast's type under autocast; else a plain LayerNorm. Shares the tensors of
+/// the original.
 class LowPrecisionLayerNorm : public LayerNorm {
  public:
   explicit LowPrecisionLayerNorm(const LayerNorm& original) : LayerNorm(original) {}
@@ -38,8 +38,8 @@ class LowPrecisionGroupNorm : public GroupNorm {
   at::Tensor normalize(const at::Tensor& input) override;
 };
 
-/// Batch normalisation reads and writes 16 bits anyhow: where a model has nothing else, a warning
-/// says that nothing changes.
+/// Batch normalisation reads and writes 16 bits anyway: if a model has only batch normalisation, a
+/// warning says that nothing changes.
 class LowPrecisionNorm : public Surgery {
  public:
   static Compatibility compatibility();
@@ -47,9 +47,9 @@ class LowPrecisionNorm : public Surgery {
   void init(State& state) override;
 };
 
-/// Puts a LowPrecisionLayerNorm or LowPrecisionGroupNorm in place of every LayerNorm or GroupNorm.
-/// Weights and their names stay. Throws UserError when the model has neither them nor batch
-/// normalisation.
+/// Replaces every LayerNorm by a LowPrecisionLayerNorm and every GroupNorm by a
+/// LowPrecisionGroupNorm. Weights and their names stay. Throws UserError if the model has no
+/// normalisation layer.
 std::vector<Replacement> apply_low_precision_norm(Block& model);
 
 }  // namespace composer

@@ -4,11 +4,9 @@
 
 #include <ATen/ATen.h>
 
-#include <string>
-
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
 #include "base/random.h"
-#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {
@@ -17,13 +15,13 @@ namespace composer {
 /// partners: int64 [N]; weight: float32 [N].
 at::Tensor mixup(const at::Tensor& images, const at::Tensor& partners, const at::Tensor& weight);
 
-/// The partner's weights, float32 [n] in [0, 0.5]: min(l, 1 - l) with l of Beta(alpha, alpha), one
-/// for all images or, with `per_sample`, one for each.
+/// The weights of the partners, float32 [n] in [0, 0.5]: min(l, 1 - l), where l is Beta(alpha,
+/// alpha) distributed; one for all images or, with `per_sample`, one per image.
 at::Tensor mixup_weight(int64_t n, double alpha, bool per_sample, Random& random);
 
-/// Blends the whole batch before it is split into microbatches. The loss gets both classes and
-/// needs no dense target.
-class Mixup : public Algorithm {
+/// Blends the whole batch before it is split into microbatches. The loss gets both classes,
+/// without a dense target.
+class Mixup : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double alpha = 0.2;
@@ -45,8 +43,6 @@ class Mixup : public Algorithm {
     return {.excludes = {{"cutmix", "both give each image a second label"}}};
   }
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "composer/loop/algorithm.h"
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "nn/network/model.h"
 
 namespace composer {
 
-/// Says `weight`, its one parameter, a scalar, of every class of every image.
+/// Returns its only parameter, the scalar `weight`, as the logit of every class of every image.
 class ScalarModel : public Model {
  public:
   explicit ScalarModel(int64_t num_classes);
@@ -25,15 +25,13 @@ class ScalarModel : public Model {
   int64_t num_classes_;
 };
 
-/// Runs last at init: other surgery finds the model it expects.
-class NoOpModel : public Algorithm {
+/// Runs last at init, so that other surgery finds the model that it expects.
+class NoOpModel : public UnrestrictedAlgorithm {
  public:
-  /// What changes or freezes layers finds none.
+  /// Excludes algorithms that change or freeze layers.
   static Compatibility compatibility();
 
   Order order(Event) const override { return Order::last; }
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
   std::vector<std::string> report() const override;
 };

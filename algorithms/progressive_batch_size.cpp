@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "algorithms/parts/growth.h"
+#include "algorithms/parts/schedule.h"
 #include "base/error.h"
 #include "composer/logging/logger.h"
 #include "composer/loop/state.h"

@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 
 namespace composer {
 
-/// Divides each batch of the loader into equal parts, each with its own update of the weights, and
-/// takes fewer and larger parts as training proceeds. Every sample is trained on.
-class ProgressiveBatchSize : public Algorithm {
+/// Divides each batch of the loader into equal parts with an update of the weights each; the parts
+/// get fewer and larger as training proceeds. Every sample is trained on.
+class ProgressiveBatchSize : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double initial_scale = 0.5;
@@ -36,9 +36,7 @@ class ProgressiveBatchSize : public Algorithm {
 
   explicit ProgressiveBatchSize(Params params) : params_(params) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
-  /// Throws UserError when batches of this size would never be divided.
+  /// Throws UserError if batches of this size would never be divided.
   void fit_start(State& state) override;
   void batch_start(State& state) override;
   /// "progressive_batch_size/batch_size": the samples of an update.
@@ -54,8 +52,8 @@ class ProgressiveBatchSize : public Algorithm {
 int64_t batch_size_at(double elapsed, int64_t batch_size,
                       const ProgressiveBatchSize::Params& params);
 
-/// Into how many equal parts a batch of `samples` is divided so that none has fewer than
-/// `batch_size` (unless the batch has).
+/// The number of equal parts of a batch of `samples`, so that each part has at least `batch_size`
+/// samples (unless the batch has fewer).
 int64_t updates_of(int64_t samples, int64_t batch_size);
 
 }  // namespace composer

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/parts/growth.h"
+#include "algorithms/parts/schedule.h"
 #include "algorithms/parts/whole_batch.h"
 #include "base/error.h"
 #include "composer/logging/logger.h"

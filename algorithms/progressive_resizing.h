@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
 #include "base/random.h"
-#include "composer/loop/algorithm.h"
 #include "composer/loop/loader.h"
 
 namespace composer {
@@ -23,7 +23,7 @@ namespace composer {
 at::Tensor resize_batch(const at::Tensor& images, ImageSize size, std::string_view mode,
                         Random random, at::MemoryFormat format = at::MemoryFormat::Contiguous);
 
-class ProgressiveResizing : public Algorithm {
+class ProgressiveResizing : public UnrestrictedAlgorithm {
  public:
   struct Params {
     std::string mode = "resize";
@@ -55,7 +55,7 @@ class ProgressiveResizing : public Algorithm {
 
   explicit ProgressiveResizing(Params params) : params_(std::move(params)) {}
 
-  /// So that what others cut away or paste in is neither scaled back nor cropped out again.
+  /// Early, so that boxes that other algorithms cut or paste are neither scaled nor cropped.
   Order order(Event) const override { return Order::early; }
 
   /// Share of the full side, in [initial_scale, 1], when the share `elapsed` of training is done.
@@ -65,13 +65,10 @@ class ProgressiveResizing : public Algorithm {
   /// scale of 1.
   static ImageSize size(ImageSize full, double scale, const Params& params);
 
-  /// The schedule as a function of the batch, for `where: loader`; for auto unless mode is crop or
-  /// the run's length is given in seconds. Throws UserError where the loader is asked for and
-  /// cannot.
+  /// The size of each batch, for `where: loader` and for auto, except if mode is crop or the run's
+  /// length is in seconds. Throws UserError if `where: loader` is not possible.
   SizePlan image_sizes(const State& state) override;
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
-  /// Resizes what the loader did not. Needs state.image_size.
+  /// Resizes images that the loader did not resize. Requires state.image_size.
   void after_dataloader(State& state) override;
   /// The scale factor, and the height and width that belong to state.image_size.
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;

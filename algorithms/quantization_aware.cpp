@@ -1,9 +1,8 @@
 #include "algorithms/quantization_aware.h"
 
+#include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "base/error.h"
 #include "composer/loop/state.h"
 #include "nn/network/outline.h"
 
@@ -16,33 +15,31 @@ std::string with_note(const std::string& description) {
 
 }  // namespace
 
-at::Tensor QuantizationAwareConv2d::forward(const at::Tensor& input) {
-  if (!rounding_->on || !is_training()) return original_->forward(input);
-  const RoundedWeight rounded(original_->weight);
-  const Rounder rounder{rounding_->bits};
-  if (auto* const within = dynamic_cast<RoundsWithin*>(original_.get()))
-    return within->forward_rounded(input, rounder);
-  return original_->forward(rounder.input(input));
-}
-
-std::string QuantizationAwareConv2d::describe() const { return with_note(original_->describe()); }
-
-at::Tensor QuantizationAwareLinear::forward(const at::Tensor& input) {
+template <class Weighted>
+at::Tensor QuantizationAwareLayer<Weighted>::forward(const at::Tensor& input) {
   // Exports keep linear layers of pixels in float32.
-  if (!rounding_->on || !is_training() || input.dim() != 2) return original_->forward(input);
-  const RoundedWeight rounded(original_->weight);
+  const bool exported = !std::is_same_v<Weighted, Linear> || input.dim() == 2;
+  if (!rounding_->on || !this->is_training() || !exported) return original_->forward(input);
+  const Exchanged rounded(original_->weight, rounded_weight(original_->weight));
   const Rounder rounder{rounding_->bits};
   if (auto* const within = dynamic_cast<RoundsWithin*>(original_.get()))
     return within->forward_rounded(input, rounder);
   return original_->forward(rounder.input(input));
 }
 
-void QuantizationAwareLinear::train(bool on) {
-  Linear::train(on);
+template <class Weighted>
+std::string QuantizationAwareLayer<Weighted>::describe() const {
+  return with_note(original_->describe());
+}
+
+template <class Weighted>
+void QuantizationAwareLayer<Weighted>::train(bool on) {
+  Weighted::train(on);
   original_->train(on);
 }
 
-std::string QuantizationAwareLinear::describe() const { return with_note(original_->describe()); }
+template class QuantizationAwareLayer<Conv2d>;
+template class QuantizationAwareLayer<Linear>;
 
 at::Tensor QuantizationAwareGates::forward(const at::Tensor& input) {
   const Rounder rounder{rounding_->on && is_training() ? rounding_->bits : 0};
@@ -73,12 +70,10 @@ std::vector<Replacement> apply_quantization_aware(Block& model,
                                                      rounding);
     return nullptr;
   };
-  auto replacements = replace_layers(model, choose);
-  if (replacements.empty())
-    throw UserError(
-        "algorithms.quantization_aware: the model has no convolution and no linear layer, so it "
-        "would change nothing; remove it");
-  return replacements;
+  return replace_some(
+      model, choose,
+      "algorithms.quantization_aware: the model has no convolution and no linear layer, so it "
+      "would change nothing; remove it");
 }
 
 Compatibility QuantizationAware::compatibility() {

@@ -1,5 +1,5 @@
-// quantization_aware: trains a network that shall compute with codes of 8 bits on the numbers that
-// such codes have (Jacob et al. 2018, "Quantization and training of neural networks for efficient
+// quantization_aware: trains a network with inputs and weights rounded to the numbers that 8-bit
+// codes represent (Jacob et al. 2018, "Quantization and training of neural networks for efficient
 // integer-arithmetic-only inference", arXiv:1712.05877), so that `composer quantize` costs less
 // accuracy.
 #pragma once
@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "algorithms/parts/replaced_layers.h"
-#include "algorithms/parts/rounding.h"
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
 #include "composer/recipe/compatibility.h"
@@ -21,45 +20,34 @@
 
 namespace composer {
 
-/// Whether the layers round, which all of a model share.
+/// Whether the layers round; all layers of a model share it.
 struct Rounding {
-  int64_t bits = 8;  ///< of activations
+  int64_t bits = 8;  ///< bits of activations
   bool on = false;
 };
 
-/// `original`, a Conv2d of any kind, that rounds its input and its weight in training while it is
-/// on. The parameters stay the original's.
-class QuantizationAwareConv2d : public Conv2d {
+/// `original`, a Conv2d or a Linear of any kind, that rounds its input and its weight in training
+/// while rounding is on. The parameters stay the original's.
+template <class Weighted>
+class QuantizationAwareLayer : public Weighted {
  public:
-  QuantizationAwareConv2d(std::shared_ptr<Conv2d> original,
-                          std::shared_ptr<const Rounding> rounding)
-      : Conv2d(*original), original_(std::move(original)), rounding_(std::move(rounding)) {}
-
-  at::Tensor forward(const at::Tensor& input) override;
-  std::string describe() const override;
-
- private:
-  std::shared_ptr<Conv2d> original_;
-  std::shared_ptr<const Rounding> rounding_;
-};
-
-/// The same of a Linear of any kind.
-class QuantizationAwareLinear : public Linear {
- public:
-  QuantizationAwareLinear(std::shared_ptr<Linear> original,
-                          std::shared_ptr<const Rounding> rounding)
-      : Linear(*original), original_(std::move(original)), rounding_(std::move(rounding)) {}
+  QuantizationAwareLayer(std::shared_ptr<Weighted> original,
+                         std::shared_ptr<const Rounding> rounding)
+      : Weighted(*original), original_(std::move(original)), rounding_(std::move(rounding)) {}
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
   void train(bool on = true) override;
 
  private:
-  std::shared_ptr<Linear> original_;
+  std::shared_ptr<Weighted> original_;
   std::shared_ptr<const Rounding> rounding_;
 };
 
-/// Gates whose linear layers round as well as the convolution `aware`.
+using QuantizationAwareConv2d = QuantizationAwareLayer<Conv2d>;
+using QuantizationAwareLinear = QuantizationAwareLayer<Linear>;
+
+/// A gated convolution; the convolution `aware` and the linear layers of the gates round.
 class QuantizationAwareGates : public SqueezeExciteConv {
  public:
   QuantizationAwareGates(std::shared_ptr<Conv2d> aware, const SqueezeExciteConv& gates,
@@ -72,7 +60,7 @@ class QuantizationAwareGates : public SqueezeExciteConv {
   std::shared_ptr<const Rounding> rounding_;
 };
 
-/// `original`, a layer that RoundsWithin and has no parameters: a pool with filters.
+/// A RoundsWithin without parameters, `original`, that rounds: a pool with filters.
 class QuantizationAwarePool : public Layer {
  public:
   QuantizationAwarePool(std::shared_ptr<Layer> original, std::shared_ptr<const Rounding> rounding)
@@ -86,7 +74,7 @@ class QuantizationAwarePool : public Layer {
   std::shared_ptr<const Rounding> rounding_;
 };
 
-/// Runs last at init, so that it sees the layers that surgery put in place.
+/// Runs last at init, to include the layers that surgery put into the model.
 class QuantizationAware : public Surgery {
  public:
   struct Params {
@@ -115,8 +103,8 @@ class QuantizationAware : public Surgery {
   std::shared_ptr<Rounding> rounding_ = std::make_shared<Rounding>();
 };
 
-/// Puts these layers in the place of all convolutions and linear layers, with their gates, and of
-/// pools with filters. Throws UserError where there is none.
+/// Replaces all convolutions, with their gates, all linear layers, and pools with filters. Throws
+/// UserError if there is none.
 std::vector<Replacement> apply_quantization_aware(Block& model,
                                                   const std::shared_ptr<const Rounding>& rounding);
 

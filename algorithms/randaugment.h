@@ -31,7 +31,7 @@ class RandAugment : public DrawnPerImage<Steps> {
   explicit RandAugment(const Params& params);
 };
 
-/// What to do to an image of this size: `depth` operations, each drawn from the whole set.
+/// A random draw for an image of this size: `depth` operations, each from the whole set.
 Steps draw_randaugment(Random& random, ImageSize size, const RandAugment::Params& params);
 
 }  // namespace composer

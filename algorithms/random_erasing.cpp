@@ -35,18 +35,18 @@ at::Tensor noise_of(const at::Tensor& keys, const at::Tensor& counters) {
       (angle * (scale * 2 * std::numbers::pi_v<float>)).cos_());
 }
 
-/// One row a pixel of the boxes: int64 [pixels] each.
+/// The pixels of all boxes: int64 [pixels] each.
 struct Pixels {
-  at::Tensor box, place, sample, row, column;
+  at::Tensor box, index, sample, row, column;
 };
 
 /// table: int64 [boxes, 6]: sample, top, left, width, key, number of pixels in the boxes before.
 Pixels pixels_of(const at::Tensor& table, const at::Tensor& counts, int64_t total) {
   const auto box = at::repeat_interleave(counts, std::optional<int64_t>(total));
   const auto of_box = table.index_select(0, box).unbind(1);
-  const auto place = at::arange(total, table.options()) - of_box[5];
-  const auto row = place.floor_divide(of_box[3]);
-  return {box, place, of_box[0], row + of_box[1], place - row * of_box[3] + of_box[2]};
+  const auto index = at::arange(total, table.options()) - of_box[5];
+  const auto row = index.floor_divide(of_box[3]);
+  return {box, index, of_box[0], row + of_box[1], index - row * of_box[3] + of_box[2]};
 }
 
 uint8_t byte_of(double normalised, const Normalization& normalization, int64_t channel) {
@@ -141,19 +141,19 @@ void erase_batched(const at::Tensor& images, const std::vector<Erasure>& erasure
   if (eraser == Eraser::channel) values = noise_of(keys, channel).index_select(0, pixels.box);
   if (eraser == Eraser::pixel)
     values = noise_of(keys.index_select(0, pixels.box),
-                      (pixels.place * channels).unsqueeze(1) + channel);
+                      (pixels.index * channels).unsqueeze(1) + channel);
   const AnyOrder each_pixel_once;
-  const c10::List<std::optional<at::Tensor>> places({pixels.sample, pixels.row, pixels.column});
-  images.permute({0, 2, 3, 1}).index_put_(places, values.to(images.scalar_type()));
+  const c10::List<std::optional<at::Tensor>> erased({pixels.sample, pixels.row, pixels.column});
+  images.permute({0, 2, 3, 1}).index_put_(erased, values.to(images.scalar_type()));
 }
 
 void erase(const MutableImage& image, const Erasure& erasure, Eraser eraser,
            const Normalization& normalization) {
   const auto& [top, left, height, width] = erasure.box;
   const int64_t channels = image.channels;
-  const auto value = [&](int64_t place, int64_t channel) {
+  const auto value = [&](int64_t index, int64_t channel) {
     if (eraser == Eraser::zero) return byte_of(0, normalization, channel);
-    const int64_t first = eraser == Eraser::pixel ? place * channels : 0;
+    const int64_t first = eraser == Eraser::pixel ? index * channels : 0;
     return byte_of(erasure_noise(erasure.key, static_cast<uint64_t>(first + channel)),
                    normalization, channel);
   };
@@ -182,7 +182,7 @@ Compatibility RandomErasing::compatibility() {
 
 void RandomErasing::after_dataloader(State& state) {
   const auto& images = state.batch.input;
-  // Rectangles of one image may overlap, so that the second ones come after the first ones.
+  // Rectangles of an image may overlap: the second rectangles are erased after all first ones.
   std::vector<std::vector<Erasure>> rounds(static_cast<size_t>(params_.law.max_count));
   for (int64_t sample = 0; sample < images.size(0); ++sample) {
     Random random(state.seed, "random_erasing.batch", static_cast<uint64_t>(state.time.batch),
@@ -201,8 +201,8 @@ void RandomErasing::after_dataloader(State& state) {
 SampleTransform RandomErasing::sample_transform(const State& state) {
   if (params_.where != "loader") return {};
   return [params = params_, eraser = eraser_, normalization = state.normalization](
-             const MutableImage& image, const SampleKey& place) {
-    Random random(place.seed, "random_erasing.sample", place.epoch, place.sample);
+             const MutableImage& image, const SampleKey& key) {
+    Random random(key.seed, "random_erasing.sample", key.epoch, key.sample);
     if (random.uniform() >= params.probability) return;
     const ImageSize size{image.height, image.width};
     for (const auto& erasure : draw_erasures(params.law, size, 0, random))

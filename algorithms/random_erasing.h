@@ -8,58 +8,59 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "algorithms/parts/whole_batch.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 #include "composer/loop/loader.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {
 
-/// What is put in place of the pixels, in units of normalised images.
+/// The values of erased pixels, in units of normalised images.
 enum class Eraser {
   zero,     ///< the mean colour
-  channel,  ///< one normally distributed number for each channel of a rectangle
-  pixel,    ///< a normally distributed number for each value
+  channel,  ///< a normally distributed number per channel of a rectangle
+  pixel,    ///< a normally distributed number per value
 };
 
 /// A rectangle of one image of a batch.
 struct Erasure {
   int64_t sample = 0;
   Box box;
-  uint64_t key = 0;  ///< the noise is a function of this, the place in the box and the channel
+  uint64_t key = 0;  ///< the noise depends on the key, the pixel in the box and the channel
 };
 
-/// Sizes and shapes of rectangles.
+/// The distribution of the sizes and shapes of rectangles.
 struct ErasureLaw {
-  double min_area = 0.02, max_area = 1.0 / 3;  ///< of all of an image's rectangles, of its area
-  double min_aspect = 0.3;                     ///< height : width is from this to its inverse
-  int64_t max_count = 1;                       ///< an image has 1 to so many
+  double min_area = 0.02,
+         max_area = 1.0 / 3;  ///< area of all rectangles of an image, as a share of the image
+  double min_aspect = 0.3;    ///< height / width is in [min_aspect, 1 / min_aspect]
+  int64_t max_count = 1;      ///< an image has 1 to max_count rectangles
 };
 
-/// Rectangles for one image, all with `sample`, less those for which ten tries gave none that is
-/// smaller than the image on both sides.
+/// Random rectangles for the image with index `sample`. A rectangle is left out if ten tries find
+/// none that is smaller than the image on both sides.
 std::vector<Erasure> draw_erasures(const ErasureLaw& law, ImageSize image, int64_t sample,
                                    Random& random);
 
-/// Erases in place. images: float32 [N, C, H, W] on the CPU, normalised. No two erasures may be of
-/// the same sample.
+/// Erases in place. images: float32 [N, C, H, W] on the CPU, normalised. No two erasures may
+/// have the same sample.
 void erase(const at::Tensor& images, const std::vector<Erasure>& erasures, Eraser eraser);
 
-/// The same on any device: all at once, with work for the erased pixels only, and without waiting
-/// for the device.
+/// The same on any device: all erasures at once, at the cost of the erased pixels only, and without
+/// waiting for the device.
 void erase_batched(const at::Tensor& images, const std::vector<Erasure>& erasures, Eraser eraser);
 
-/// Erases in place, by the colours' mean and standard deviation.
+/// Erases in place. normalization: mean and standard deviation of the channels.
 void erase(const MutableImage& image, const Erasure& erasure, Eraser eraser,
            const Normalization& normalization);
 
-/// The normal deviate number `counter` of `key` (SplitMix64, Steele et al. 2014; Box and Muller
-/// 1958), which is what erase() puts at place `counter` = (row * width + column) * C + channel of a
-/// box, or at `counter` = channel.
+/// Normally distributed number `counter` of `key` (SplitMix64, Steele et al. 2014; Box and Muller
+/// 1958). erase() uses counter = (row * width + column) * C + channel of the box for Eraser::pixel,
+/// and counter = channel for Eraser::channel.
 float erasure_noise(uint64_t key, uint64_t counter);
 
-class RandomErasing : public Algorithm {
+class RandomErasing : public UnrestrictedAlgorithm {
  public:
   struct Params {
     ErasureLaw law{};
@@ -94,8 +95,6 @@ class RandomErasing : public Algorithm {
   bool listens(Event event) const override {
     return event != Event::after_dataloader || params_.where == "device";
   }
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void after_dataloader(State& state) override;
   SampleTransform sample_transform(const State& state) override;
 

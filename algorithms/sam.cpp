@@ -12,8 +12,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// A gradient that is not finite makes weights that are not, so that the gradients there are not
-// either and loss scaling skips the step.
+// With a gradient that is not finite the new weights and gradients are not finite either, so that
+// loss scaling skips the step.
 void climb(const Tensors& parameters, const Tensors& gradients, double rho, double epsilon,
            const Ranks& ranks, at::Device device) {
   const at::NoGradGuard no_grad;

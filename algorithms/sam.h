@@ -8,26 +8,25 @@
 #include <functional>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 #include "nn/distributed/ranks.h"
 
 namespace composer {
 
-/// Puts in place of the gradients of `parameters` those at w + rho * g / (|g| + epsilon), with the
-/// L2 norm of all gradients together, without waiting for the device. recompute: clears the
-/// gradients and computes them anew. Parameters have their values back afterwards, bit by bit, and
-/// so have `buffers`, whatever recompute did to them. Parameters without a gradient stay where they
-/// are; no parameter may be named twice. ranks: those that have other parameters' gradients, on
-/// `device`, each its own ones.
+/// Replaces the gradients of `parameters` by the gradients at w + rho * g / (|g| + epsilon), where
+/// |g| is the L2 norm of all gradients together, without waiting for the device. recompute: clears
+/// the gradients and computes them anew. Afterwards parameters and `buffers` have their former
+/// values, bit by bit. Parameters without a gradient do not move; no parameter may be listed twice.
+/// ranks: ranks that hold the gradients of other parameters, on `device`.
 void sam_gradients(const std::vector<at::Tensor>& parameters,
                    const std::vector<at::Tensor>& buffers, double rho, double epsilon,
                    const std::function<void()>& recompute, const Ranks& ranks = {},
                    at::Device device = at::kCPU);
 
 /// Every interval-th batch, counted from the start of training, goes through the network twice. No
-/// event fires a second time; what was drawn for the batch is the same in both passes.
-class Sam : public Algorithm {
+/// event fires a second time, and random draws are the same in both passes.
+class Sam : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double rho = 0.05;
@@ -45,13 +44,12 @@ class Sam : public Algorithm {
 
   explicit Sam(Params params) : params_(params) {}
 
-  /// Before all that shall see the new gradients, such as gradient_clipping.
+  /// First, before algorithms that use the new gradients, such as gradient_clipping.
   Order order(Event) const override { return Order::first; }
 
   std::string prevents_graph_capture() const override {
     return "computes the gradients of a batch twice, in every interval-th step";
   }
-  std::string prevents_sharding() const override { return {}; }
   std::string against_repeated_steps(bool) const override {
     return "its second pass runs after weights have changed, and could not be done again";
   }

@@ -9,30 +9,30 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
 #include "base/random.h"
-#include "composer/loop/algorithm.h"
 #include "nn/network/network.h"
 
 namespace composer {
 
 /// The loss of each sample of `batch`, float32 [N], on images reduced bilinearly to `scale_factor`,
-/// in (0, 1], of their sides. Without gradients; the network's buffers have their values back
-/// afterwards, bit by bit.
+/// in (0, 1], of their sides. Without gradients; the network's buffers keep their values, bit
+/// by bit.
 at::Tensor sample_losses(const Network& network, const Batch& batch, double scale_factor = 1);
 
 /// int64 [floor(keep * n)], at least one, ascending: ranks in 0..n-1, drawn without replacement
 /// with weights ((rank + 0.5) / n)^(1 / keep - 1). keep: in (0, 1].
 at::Tensor drawn_ranks(int64_t n, double keep, Random& random);
 
-/// The samples of `batch` that have these ranks by their `losses` (float32 [N], the smallest
-/// first), in the batch's order. ranks: as drawn_ranks gives them, on any device.
+/// The samples of `batch` whose `losses` (float32 [N]) have these ranks, rank 0 for the smallest,
+/// in the batch's order. ranks: from drawn_ranks(), on any device.
 Batch select_by_loss(const Batch& batch, const at::Tensor& losses, const at::Tensor& ranks);
 
-/// Selects before anything else happens to a batch: methods that mix samples mix those that are
-/// left. The extra pass is the model's in training, without gradients, in as many pieces as there
-/// are microbatches. Of several ranks each selects within its share.
-class SelectiveBackprop : public Algorithm {
+/// Selects before other algorithms change the batch, so that samples are mixed among the selected
+/// ones. The extra forward pass runs in training mode without gradients, in as many pieces as there
+/// are microbatches. Each rank selects within its share.
+class SelectiveBackprop : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double start = 0.5;
@@ -56,18 +56,16 @@ class SelectiveBackprop : public Algorithm {
 
   explicit SelectiveBackprop(Params params) : params_(params) {}
 
-  /// Whether samples are left out when the share `elapsed` of training is done.
+  /// Whether samples are left out of the batch when the share `elapsed` of training is done.
   static bool active(double elapsed, int64_t batch_in_epoch, const Params& params);
 
   Order order(Event) const override { return Order::early; }
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   std::string against_repeated_steps(bool) const override {
     return "it sends whole batches through the network before the step, which does not split them";
   }
   void after_dataloader(State& state) override;
-  /// The share of a batch that is trained on, unless it is one that is left whole.
+  /// The share of a batch that is trained on; `interrupt` is not taken into account.
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;
 
  private:

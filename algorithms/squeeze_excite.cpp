@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
 #include "composer/loop/state.h"
 #include "nn/network/layer.h"
 
@@ -12,10 +11,11 @@ namespace composer {
 std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite::Params& params,
                                               uint64_t seed) {
   uint64_t index = 0;
-  // A convolution that was factorised gets its gates behind the second half.
+  // A factorised convolution gets its gates after the second half.
   std::map<const Layer*, int64_t> in_channels;
-  auto replacements =
-      replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+  return replace_some(
+      model,
+      [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
         if (dynamic_cast<const ChannelGates*>(&layer) != nullptr)
           for (const auto& inner : layer.modules(/*include_self=*/false))
             if (const auto* part = dynamic_cast<const Layer*>(inner.get())) in_channels[part] = 0;
@@ -33,14 +33,12 @@ std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite:
         if (std::min(in, out) < params.min_channels) return nullptr;
         return std::make_shared<SqueezeExciteConv>(conv, inner_width(params.latent_channels, out),
                                                    seed, index++);
-      });
-  if (replacements.empty())
-    throw UserError("algorithms.squeeze_excite: the model has no convolution with at least " +
-                    std::to_string(params.min_channels) +
-                    " input and output channels outside of gates, so squeeze_excite would change "
-                    "nothing; remove "
-                    "it, or lower algorithms.squeeze_excite.min_channels");
-  return replacements;
+      },
+      "algorithms.squeeze_excite: the model has no convolution with at least " +
+          std::to_string(params.min_channels) +
+          " input and output channels outside of gates, so squeeze_excite would change "
+          "nothing; remove "
+          "it, or lower algorithms.squeeze_excite.min_channels");
 }
 
 void SqueezeExcite::init(State& state) {

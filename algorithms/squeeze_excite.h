@@ -2,8 +2,6 @@
 // of all of them (Hu et al. 2018, "Squeeze-and-excitation networks", arXiv:1709.01507).
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <vector>
 
 #include "algorithms/parts/replaced_layers.h"
@@ -31,7 +29,7 @@ class SqueezeExcite : public Surgery {
 
   explicit SqueezeExcite(Params params) : params_(params) {}
 
-  /// So that it gates the convolutions that others put in place.
+  /// Last, to gate the convolutions that other algorithms put into the model.
   Order order(Event) const override { return Order::last; }
 
   void init(State& state) override;
@@ -40,8 +38,8 @@ class SqueezeExcite : public Surgery {
   Params params_;
 };
 
-/// Puts a SqueezeExciteConv in place of every convolution with enough channels. Names of weights
-/// stay, new ones are drawn from `seed`. Throws UserError when nothing fits.
+/// Replaces every convolution with enough channels by a SqueezeExciteConv. Weights keep their
+/// names; new weights are drawn from `seed`. Throws UserError if there is none.
 std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite::Params& params,
                                               uint64_t seed);
 

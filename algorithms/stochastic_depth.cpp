@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -20,8 +20,8 @@ Random random_of(const DepthDraws& draws, int64_t index) {
                 static_cast<uint64_t>(draws.state->time.batch));
 }
 
-/// The share of their rates that blocks have. Weights of which no run says how long they were
-/// trained, as those from a file, are taken as those of the end.
+/// The share of their full rates that the blocks have. Weights from a file, of unknown training
+/// time, count as weights at the end of a run.
 double ramp_of(const DepthDraws* draws, bool training) {
   if (draws == nullptr) return 1;
   const State& state = *draws->state;
@@ -122,9 +122,9 @@ double StochasticDepth::rate(int64_t index, int64_t blocks, const Params& params
   const auto& distribution = params.drop_distribution;
   if (distribution == "uniform") return params.drop_rate;
   const bool from_zero = distribution == "linear_from_zero";
-  const auto place = static_cast<double>(distribution == "linear" ? index + 1 : index);
+  const auto position = static_cast<double>(distribution == "linear" ? index + 1 : index);
   const auto whole = static_cast<double>(from_zero ? std::max<int64_t>(blocks - 1, 1) : blocks);
-  return place / whole * params.drop_rate;
+  return position / whole * params.drop_rate;
 }
 
 double StochasticDepth::ramp(const State& state, const Time& warmup) {
@@ -147,7 +147,7 @@ std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDe
     const auto* block = dynamic_cast<Block*>(&layer);
     return block_of(layer) != nullptr || (counts_all && block != nullptr && block->adds_depth());
   };
-  int64_t residual_blocks = 0, blocks = 0, place = 0, index = 0;
+  int64_t residual_blocks = 0, blocks = 0, position = 0, index = 0;
   replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
     if (block_of(layer) != nullptr) ++residual_blocks;
     if (counts(layer)) ++blocks;
@@ -160,8 +160,8 @@ std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDe
   const auto draw = params.stochastic_method == "sample" ? StochasticBlock::Draw::sample
                                                          : StochasticBlock::Draw::block;
   return replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
-    const int64_t here = place;
-    if (counts(layer)) ++place;
+    const int64_t here = position;
+    if (counts(layer)) ++position;
     auto block = block_of(layer);
     if (block == nullptr) return nullptr;
     const double rate = StochasticDepth::rate(here, blocks, params);

@@ -18,27 +18,25 @@
 
 namespace composer {
 
-/// What all blocks of a network draw by, for as long as somebody keeps it; that must not be longer
-/// than the State.
+/// The inputs of the draws of all blocks of a network. It must not outlive the State.
 struct DepthDraws {
-  const State* state;                  ///< whose seed, time.batch and first_sample key the draws
-  Time warmup{0, TimeUnit::duration};  ///< in which the rates grow to their values
+  const State* state;  ///< its seed, time.batch and first_sample determine the draws
+  Time warmup{0, TimeUnit::duration};  ///< time in which the rates grow to their values
 };
 
-/// A residual block that drops its residual branch, and has the layers and parameter names of the
-/// block it takes the place of. With p the block's rate times StochasticDepth::ramp:
+/// A residual block that drops its residual branch. It has the layers and parameter names of the
+/// block that it replaces. With p the block's rate times StochasticDepth::ramp:
 ///   training: relu(shortcut(x)) with probability p (x itself where the shortcut is the identity,
 ///     as x comes from a ReLU), else relu(residual(x) + shortcut(x)); one draw for the batch, or
 ///     one for each sample;
 ///   evaluation, and training without DepthDraws: relu((1 - p) * residual(x) + shortcut(x)).
-/// With scale_by_keep training divides the residual(x) that it keeps by 1 - p, and evaluation takes
-/// it as it is. The block's activation() stands in place of relu. Without DepthDraws p is the whole
-/// rate.
+/// With scale_by_keep, training divides a kept residual(x) by 1 - p, and evaluation does not scale
+/// it. relu stands for the block's activation(). Without DepthDraws p is the full rate.
 class StochasticBlock : public ResidualBlock {
  public:
   enum class Draw { block, sample };
 
-  /// index: of the block in the network; no two blocks share draws.
+  /// index: index of the block in the network, so that no two blocks share draws.
   StochasticBlock(std::shared_ptr<ResidualBlock> original, Draw draw, double rate, int64_t index,
                   std::weak_ptr<const DepthDraws> draws, bool scale_by_keep = false);
 
@@ -65,10 +63,10 @@ class StochasticBlock : public ResidualBlock {
   bool scale_by_keep_;
 };
 
-/// By its defaults MosaicML Composer's. timm's and torchvision's drop path has stochastic_method
-/// sample, scale_by_keep, and drop_distribution linear_from_zero (ResNet, ConvNeXt) or linear_below
-/// (EfficientNet).
-/// The blocks draw until it is destroyed, which must be before the State that it got at init.
+/// The defaults are MosaicML Composer's. The drop path of timm and torchvision is
+/// stochastic_method: sample, scale_by_keep: true, and drop_distribution: linear_from_zero (ResNet,
+/// ConvNeXt) or linear_below (EfficientNet). Its blocks draw until it is destroyed; destroy it
+/// before the State that init() got.
 class StochasticDepth : public Surgery {
  public:
   struct Params {
@@ -110,9 +108,8 @@ class StochasticDepth : public Surgery {
   std::string prevents_graph_capture() const override {
     return "draws on the host in every forward pass";
   }
-  std::string prevents_sharding() const override { return {}; }
 
-  /// A dropped branch's parameters take no part in the batch.
+  /// The parameters of a dropped branch get no gradient.
   bool leaves_out_parameters() const override {
     return params_.stochastic_method == "block" && params_.drop_rate > 0;
   }
@@ -123,9 +120,9 @@ class StochasticDepth : public Surgery {
 
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;
 
-  /// Share of their rates that the blocks have at state.time: above 0 and below 1 in the warmup.
+  /// The share of their full rates that the blocks have at state.time; below 1 in the warmup.
   static double ramp(const State& state, const Time& warmup);
-  /// Probability of dropping block `index` of `blocks`, counted from 0. linear counts residual
+  /// The probability of dropping block `index` of `blocks`, counted from 0. linear counts residual
   /// blocks, the others all blocks (Block::adds_depth).
   static double rate(int64_t index, int64_t blocks, const Params& params);
 
@@ -134,8 +131,8 @@ class StochasticDepth : public Surgery {
   std::shared_ptr<const DepthDraws> draws_;
 };
 
-/// Puts a StochasticBlock in place of every ResidualBlock in a slot, all of them reading `draws`.
-/// Weights and their names stay. Throws UserError when there is no such block.
+/// Replaces every ResidualBlock in a slot by a StochasticBlock that reads `draws`. Weights and
+/// their names stay. Throws UserError if there is none.
 std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDepth::Params& params,
                                                 const std::weak_ptr<const DepthDraws>& draws);
 

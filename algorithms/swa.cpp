@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"
@@ -47,7 +47,7 @@ void Swa::fit_start(State& state) {
               "be refreshed for the average; use 0.97dur or so");
 }
 
-// An epoch's last batch leaves it to epoch_end to finish, which may have weights to take in first.
+// After the last batch of an epoch, epoch_end finishes, because it may have to average first.
 void Swa::batch_end(State& state) {
   if (params_.update_interval.unit == TimeUnit::batch) update(state);
   if (state.time.batch_in_epoch < state.run_length.batches_per_epoch) finish_if_due(state);
@@ -87,8 +87,7 @@ void Swa::finish_if_due(State& state) {
 
 StateDict Swa::state_dict() const {
   if (events_ == 0 && !finished_) return {};
-  StateDict state;
-  average_.save(state);
+  auto state = average_.save();
   state.values = {{"events", events_}, {"count", count_}, {"finished", finished_}};
   return state;
 }

@@ -7,19 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "algorithms/parts/weight_copy.h"
 #include "base/params/params.h"
 
 namespace composer {
 
-/// averages <- the mean of `count` sets of weights and `values`, in place, where averages is the
-/// mean of the `count`.
+/// Adds `values` to averages, the mean of `count` sets of weights, in place.
 void add_to_average(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
                     int64_t count);
 
-/// At swa_end the parameters become the average; training goes on, and with it the refreshing of
-/// batch-norm statistics, which are not averaged.
-class Swa : public Algorithm {
+/// At swa_end the parameters become the average. The rest of training refreshes batch-norm
+/// statistics, which are not averaged.
+class Swa : public UnrestrictedAlgorithm {
  public:
   struct Params {
     Time swa_start{0.7, TimeUnit::duration};
@@ -52,13 +52,11 @@ class Swa : public Algorithm {
 
   explicit Swa(const Params& params) : params_(params) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void fit_start(State& state) override;
   void batch_end(State& state) override;
   void epoch_end(State& state) override;
 
-  /// "average.<parameter>" between the first update and swa_end, and how far it is.
+  /// "average.<parameter>" between the first update and swa_end, and the counters.
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& state) override;
 

@@ -1,6 +1,5 @@
 #include "algorithms/sync_batchnorm.h"
 
-#include "base/error.h"
 #include "base/log.h"
 #include "composer/loop/state.h"
 #include "nn/network/spatial_parallel.h"
@@ -9,8 +8,8 @@
 namespace composer {
 namespace {
 
-/// Of all ranks, those that have other values than this one, and itself: ranks that divide images
-/// have the same ones once nothing is left to divide.
+/// This rank and the ranks whose values differ from its values. Ranks that divide images hold the
+/// same values after layers that no longer divide them.
 Ranks with_other_values(const Ranks& all, const at::Tensor& input) {
   const auto* const divided = SpatialParallel::current();
   if (divided == nullptr) return all;
@@ -39,17 +38,7 @@ std::string SyncBatchNorm2d::describe() const {
 }
 
 std::vector<Replacement> apply_sync_batchnorm(Block& model, const Ranks& ranks) {
-  auto replacements =
-      replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
-        const auto* norm = dynamic_cast<BatchNorm2d*>(&layer);
-        if (norm == nullptr || dynamic_cast<SyncBatchNorm2d*>(&layer) != nullptr) return nullptr;
-        return std::make_shared<SyncBatchNorm2d>(*norm, ranks);
-      });
-  if (replacements.empty())
-    throw UserError(
-        "algorithms.sync_batchnorm: the model has no batch normalisation, so sync_batchnorm would "
-        "change nothing; remove it");
-  return replacements;
+  return replace_batch_norms<SyncBatchNorm2d>(model, "sync_batchnorm", ranks);
 }
 
 Compatibility SyncBatchNorm::compatibility() {

@@ -18,7 +18,7 @@
 namespace composer {
 
 /// In training normalises by the statistics of all ranks (nn/network/synced_norm.h); with one
-/// rank, and in evaluation, an ordinary BatchNorm2d. Shares the original's tensors.
+/// rank, and in evaluation, it is a plain BatchNorm2d. Shares the tensors of the original.
 class SyncBatchNorm2d : public BatchNorm2d {
  public:
   SyncBatchNorm2d(const BatchNorm2d& original, Ranks ranks)
@@ -45,8 +45,8 @@ class SyncBatchNorm : public Surgery {
   }
 };
 
-/// Puts a SyncBatchNorm2d in place of every BatchNorm2d. Weights, buffers and their names stay.
-/// Throws UserError when there is none.
+/// Replaces every BatchNorm2d by a SyncBatchNorm2d. Weights, buffers and their names stay. Throws
+/// UserError if there is none.
 std::vector<Replacement> apply_sync_batchnorm(Block& model, const Ranks& ranks);
 
 }  // namespace composer

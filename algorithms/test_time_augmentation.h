@@ -1,15 +1,14 @@
-// test_time_augmentation: answers with the mean over several views of an image, mirrored and
-// shifted, which are right more often than one (Krizhevsky et al. 2012, "ImageNet classification
-// with deep convolutional neural networks"; the views of Jordan 2024, arXiv:2404.00498).
+// test_time_augmentation: predicts the mean over several views of an image, mirrored and shifted,
+// which is right more often than one view (Krizhevsky et al. 2012, "ImageNet classification with
+// deep convolutional neural networks"; the views of Jordan 2024, arXiv:2404.00498).
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <functional>
-#include <string>
 
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 
 namespace composer {
 
@@ -17,17 +16,16 @@ using Classify = std::function<at::Tensor(const at::Tensor& images)>;
 
 /// float32 logits [N, classes] of `images` [N, C, H, W], whose plain logits are `logits`. Level 1:
 /// the mean over image and mirror image (one more forward pass). Level 2: the mean of level 1 and
-/// of two windows of the image padded by `shift` reflected pixels, the first and the last one, each
-/// with its mirror image (five more). Throws UserError where an image has no `shift` pixels to
-/// reflect.
+/// of the first and last window of the image padded by `shift` reflected pixels, each with its
+/// mirror image (five more passes). Throws UserError if an image has no `shift` pixels to reflect.
 at::Tensor mean_over_views(const Classify& classify, const at::Tensor& images,
                            const at::Tensor& logits, int64_t level, int64_t shift);
 
-/// int64 [ceil(share * N)]: the samples whose most probable class has the least probability.
+/// int64 [ceil(share * N)]: the samples whose most probable class has the lowest probabilities.
 at::Tensor least_confident(const at::Tensor& logits, double share);
 
-/// In evaluation and prediction; training is untouched.
-class TestTimeAugmentation : public Algorithm {
+/// Acts in evaluation and prediction; training does not change.
+class TestTimeAugmentation : public UnrestrictedAlgorithm {
  public:
   struct Params {
     int64_t level = 1;
@@ -46,8 +44,6 @@ class TestTimeAugmentation : public Algorithm {
 
   explicit TestTimeAugmentation(Params params) : params_(params) {}
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void eval_after_forward(State& state) override { add_views(state); }
   void predict_after_forward(State& state) override { add_views(state); }
 

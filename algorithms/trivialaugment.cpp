@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "algorithms/augmentation/magnitudes.h"
+#include "algorithms/augmentation/primitives.h"
 
 namespace composer {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::array ops = {ImageOp::identity,     ImageOp::shear_x,     ImageOp
                             ImageOp::sharpness,    ImageOp::posterize,   ImageOp::solarize,
                             ImageOp::autocontrast, ImageOp::equalize};
 
-/// What the largest of the magnitudes with a sign is; 0 where there is none.
+/// The largest magnitude of an operation whose magnitude has a sign; else 0.
 double largest(ImageOp op) {
   switch (op) {
     case ImageOp::shear_x:

@@ -25,7 +25,7 @@ class TrivialAugment : public DrawnPerImage<Steps> {
   explicit TrivialAugment(const Params& params);
 };
 
-/// What to do to an image of any size: one step.
+/// A random draw for an image of any size: one operation.
 Steps draw_trivialaugment(Random& random, const TrivialAugment::Params& params);
 
 }  // namespace composer

@@ -4,26 +4,11 @@
 #include <unordered_set>
 
 #include "algorithms/parts/replaced_layers.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "composer/loop/state.h"
 
 namespace composer {
 namespace {
-
-/// Gives `place` another value until the end of the scope.
-class Exchanged {
- public:
-  Exchanged(at::Tensor& place, at::Tensor value)
-      : place_(place), before_(std::exchange(place, std::move(value))) {}
-  Exchanged(const Exchanged&) = delete;
-  Exchanged& operator=(const Exchanged&) = delete;
-  ~Exchanged() { place_ = std::move(before_); }
-
- private:
-  at::Tensor& place_;
-  at::Tensor before_;
-};
 
 /// All convolutions of `model`, in the order of the forward pass.
 std::vector<Layer*> convolutions_of(Block& model) {
@@ -69,13 +54,11 @@ std::vector<Replacement> apply_weight_standardization(Block& model, int64_t igno
       return std::make_shared<SqueezeExciteConv>(std::move(standardized), *gated);
     return standardized;
   };
-  auto replacements = replace_layers(model, choose);
-  if (replacements.empty())
-    throw UserError("algorithms.weight_standardization: of the model's " +
-                    std::to_string(convolutions.size()) +
-                    " convolutions none is left to standardise, so it would change nothing; remove "
-                    "it, or lower algorithms.weight_standardization.n_last_layers_ignore");
-  return replacements;
+  return replace_some(
+      model, choose,
+      "algorithms.weight_standardization: of the model's " + std::to_string(convolutions.size()) +
+          " convolutions none is left to standardise, so it would change nothing; remove "
+          "it, or lower algorithms.weight_standardization.n_last_layers_ignore");
 }
 
 void WeightStandardization::init(State& state) {

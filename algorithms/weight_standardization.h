@@ -37,7 +37,7 @@ class StandardizedConv2d : public Conv2d {
   std::shared_ptr<Conv2d> original_;
 };
 
-/// Runs last at init, so that it sees the convolutions that surgery put in place.
+/// Runs last at init, to include the convolutions that surgery put into the model.
 class WeightStandardization : public Surgery {
  public:
   struct Params {
@@ -58,8 +58,9 @@ class WeightStandardization : public Surgery {
   Params params_;
 };
 
-/// Standardises the weights of all convolutions but the last `ignored` ones, and but those whose
-/// filters are single numbers. Weights and their names stay. Throws UserError when nothing is left.
+/// Standardises the weights of all convolutions except the last `ignored` ones and convolutions
+/// whose filters are single numbers. Weights and their names stay. Throws UserError if there is
+/// none.
 std::vector<Replacement> apply_weight_standardization(Block& model, int64_t ignored = 0);
 
 }  // namespace composer

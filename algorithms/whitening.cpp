@@ -13,7 +13,7 @@
 namespace composer {
 namespace {
 
-/// Patches of so many images are held at once.
+/// Most images whose patches are held at once.
 constexpr int64_t images_at_once = 64;
 
 /// The first convolution in the order of the forward pass, and its path. Null where there is none.
@@ -28,14 +28,14 @@ void refuse_groups(const Conv2d& conv) {
     throw UserError("algorithms.whitening: the first convolution has groups; it must have one");
 }
 
-/// Of the number of largest magnitude in each column of [N, M]: 1 or -1, as [1, M]. Eigenvectors
-/// have either sign, as the processor computes them; times this they are the same everywhere where
-/// no two eigenvalues, and no two of a column's largest magnitudes, are equal.
+/// The sign of the number of largest magnitude in each column of [N, M], as [1, M]. The sign of
+/// eigenvectors depends on the processor; multiplied by this sign they are the same everywhere,
+/// unless two eigenvalues or two largest magnitudes of a column are equal.
 at::Tensor signs_of_largest(const at::Tensor& columns) {
   return columns.gather(0, columns.abs().argmax(0, /*keepdim=*/true)).sign();
 }
 
-/// The same, its weight no longer trained.
+/// first_conv(), whose weight is no longer trained. Throws UserError where there is none.
 std::pair<Conv2d*, std::string> frozen_first_conv(Block& model) {
   auto found = first_conv(model);
   if (found.first == nullptr)
@@ -94,11 +94,12 @@ void Whitening::init(State& state) {
 }
 
 void Whitening::fit_start(State& state) {
-  // Surgery after this one's init may have put another layer there.
+  // Surgery after this algorithm's init may have replaced the layer.
   std::tie(conv_, path_) = frozen_first_conv(*state.model);
 }
 
-/// Of a layer that surgery put there since, nothing is known.
+/// Whether the weight changed since init; false if surgery replaced the layer by one of another
+/// shape.
 bool Whitening::was_loaded() const {
   const auto now = conv_->weight.detach().to(at::kCPU, at::kFloat);
   return now.sizes() == start_.sizes() && !at::equal(now, start_);

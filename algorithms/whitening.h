@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/params/params.h"
-#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "nn/distributed/ranks.h"
 #include "nn/network/layers.h"
@@ -20,19 +20,19 @@ namespace composer {
 
 /// The eigenvectors of the second moments of the patches of `images` [N, C, H, W], each over the
 /// square root of its eigenvalue + eps, largest first: float32 [C * kh * kw, C, kh, kw]. The mean
-/// is not taken off. stride: of the patches. ranks: whose images all count, of which one may have
-/// none; all get the same filters.
+/// is not subtracted. stride: stride of the patches. ranks: ranks whose images all count, although
+/// one may have none; all get the same filters.
 at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> kernel,
                              std::array<int64_t, 2> stride, double eps, const Ranks& ranks = {});
 
-/// Puts the first filters and then their negatives into `conv`, half of its output channels each,
-/// or as many as there are. Throws UserError for a convolution with groups.
+/// Sets half of the output channels of `conv` to the first filters and the other half to their
+/// negatives, or fewer if there are fewer filters. Throws UserError for a convolution with groups.
 void whiten(Conv2d& conv, const at::Tensor& images, double eps, const Ranks& ranks = {});
 
-/// Fills the network's first convolution from the images of the run's first batch, before methods
-/// that mix or cut whole batches change them, and never trains its weight. One that was loaded from
-/// a file stays as it is.
-class Whitening : public Algorithm {
+/// Fills the first convolution from the images of the run's first batch, before methods that mix or
+/// cut whole batches change them, and never trains its weight. A weight that was loaded from a file
+/// stays.
+class Whitening : public UnrestrictedAlgorithm {
  public:
   struct Params {
     double eps = 5e-4;
@@ -52,11 +52,9 @@ class Whitening : public Algorithm {
 
   explicit Whitening(const Params& params) : params_(params) {}
 
-  /// Before what else changes the images of a batch that is on the device.
+  /// First, before other algorithms change the images of a batch on the device.
   Order order(Event) const override { return Order::first; }
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   void init(State& state) override;
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;
@@ -67,8 +65,8 @@ class Whitening : public Algorithm {
 
   Params params_;
   std::string path_;
-  Conv2d* conv_ = nullptr;  ///< of the run's model
-  at::Tensor start_;        ///< its weight at init
+  Conv2d* conv_ = nullptr;  ///< first convolution of the run's model
+  at::Tensor start_;        ///< the weight of conv_ at init
 };
 
 }  // namespace composer

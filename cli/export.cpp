@@ -11,7 +11,6 @@
 #include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"
 #include "inference/onnx/onnx_file.h"
-#include "inference/python_names.h"
 #include "inference/torchscript.h"
 
 namespace composer {

@@ -23,7 +23,6 @@
 #include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"
 #include "inference/quantization/calibration.h"
-#include "inference/quantization/fewest_kept.h"
 #include "inference/quantization/points.h"
 #include "inference/runtime.h"
 #include "nn/network/metrics.h"

@@ -61,7 +61,7 @@ std::string description_text(const Json& description) {
 
 TrainedNetwork described(const Json& json) {
   TrainedNetwork network;
-  at_place("preparation", [&] {
+  at_location("preparation", [&] {
     network.preparation = preparation_from(json.at("preparation"));
     json.at("preparation").at("resize_filter").get_to(network.resize_filter);
     if (network.resize_filter != "triangle" && network.resize_filter != "area")
@@ -72,7 +72,7 @@ TrainedNetwork described(const Json& json) {
   if (json.contains("loss")) read("loss", network.loss);
   read("layers", network.outline), read("weights", network.weights);
   read("epoch", network.epoch), read("batch", network.batch);
-  at_place("metrics", [&] {
+  at_location("metrics", [&] {
     for (const auto& [name, value] : json.at("metrics").items())
       network.metrics[name] = number_of(value);
   });

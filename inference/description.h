@@ -1,4 +1,4 @@
-// What an export says of a trained network beside its operations and numbers.
+// The description of a trained network in an export, without its graph and tensors.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,10 +13,11 @@ namespace composer {
 /// "metrics", "recipe", "layers"}.
 nlohmann::ordered_json description_of(const TrainedNetwork& network);
 
-/// As it stands in files: bytes of names that are no UTF-8 are replaced.
+/// The text in files; bytes of names that are not UTF-8 are replaced.
 std::string description_text(const nlohmann::ordered_json& description);
 
-/// The same back, without a graph. Throws std::invalid_argument or nlohmann's exceptions.
+/// The network that the description describes, without a graph. Throws std::invalid_argument or
+/// nlohmann's exceptions.
 TrainedNetwork described(const nlohmann::ordered_json& json);
 
 inline constexpr int network_version = 1;

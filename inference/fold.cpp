@@ -7,26 +7,18 @@
 #include <string>
 #include <utility>
 
+#include "inference/quantization/codes.h"
+
 namespace composer {
 namespace {
 
 using Operation = Graph::Operation;
 
-/// Whether all that the operation reads beside its first input stays as it is.
+/// Whether all inputs of the operation except the first are constants.
 bool has_constants(const Graph& graph, const Operation& operation) {
   for (size_t i = 1; i < operation.inputs.size(); ++i)
     if (operation.inputs[i] && !graph.constant(operation, i).defined()) return false;
   return true;
-}
-
-/// Adds a value that holds the tensor.
-size_t add_constant(Graph& graph, const at::Tensor& tensor, std::string name) {
-  graph.values.push_back({.shape = tensor.sizes().vec(),
-                          .type = tensor.scalar_type(),
-                          .producer = {},
-                          .constant = tensor,
-                          .name = std::move(name)});
-  return graph.values.size() - 1;
 }
 
 void fold_constants(Graph& graph) {
@@ -49,12 +41,12 @@ void fold_constants(Graph& graph) {
   graph.operations = std::move(left);
 }
 
-/// What multiplies each channel, and what is added then.
+/// A linear function of each channel: x * factor + offset.
 struct ChannelLine {
   at::Tensor factor, offset;  ///< float64 [C], or factor [1]
 };
 
-/// What the operation does to each channel of its input; undefined factor: something else.
+/// The operation as a linear function of each channel; the factor is undefined where it is none.
 ChannelLine line_of(const Graph& graph, const Operation& operation) {
   if (operation.kind == OperationKind::scale) {
     const double factor = std::get<ScaleOptions>(operation.options).factor;
@@ -71,23 +63,18 @@ ChannelLine line_of(const Graph& graph, const Operation& operation) {
   return {factor, number(2, 0) - number(3, 0) * factor};
 }
 
-bool has_weight(const Operation& operation) {
-  return operation.kind == OperationKind::conv2d || operation.kind == OperationKind::linear;
-}
-
-/// Gives the operation's output what the line makes of it.
+/// Changes weight and bias so that the operation computes the line of its output.
 void take_in(Graph& graph, Operation& operation, const ChannelLine& line) {
   const auto weight = graph.constant(operation, 1).to(at::kDouble);
   const auto& bias = graph.constant(operation, 2);
-  std::vector<int64_t> rows(static_cast<size_t>(weight.dim()), 1);
-  rows[0] = -1;
   const auto type = graph.constant(operation, 1).scalar_type();
   auto new_bias = line.offset.expand({weight.size(0)});
   if (bias.defined()) new_bias = new_bias + bias.to(at::kDouble) * line.factor;
   const auto name = [&](const char* part) {
     return operation.layer.empty() ? std::string() : operation.layer + part;
   };
-  const auto new_weight = (weight * line.factor.view(rows)).to(type).contiguous();
+  const auto new_weight =
+      (weight * for_each_output(line.factor, weight.dim())).to(type).contiguous();
   const bool biased = bias.defined() || new_bias.count_nonzero().item<int64_t>() > 0;
   operation.inputs[1] = add_constant(graph, new_weight, name(".weight"));
   if (!biased) return;
@@ -96,7 +83,7 @@ void take_in(Graph& graph, Operation& operation, const ChannelLine& line) {
   if (auto* options = std::get_if<Conv2dOptions>(&operation.options)) options->bias = true;
 }
 
-/// Puts `by` in the place of a value wherever it is read.
+/// Replaces the value by `by` wherever it is read.
 void replace(Graph& graph, size_t value, size_t by) {
   for (auto& operation : graph.operations)
     for (auto& input : operation.inputs)
@@ -110,8 +97,8 @@ void set_producers(Graph& graph) {
     graph.values[graph.operations[i].output].producer = i;
 }
 
-/// The operation with a weight that makes the value, which nothing but a line reads: at once, or by
-/// way of a maximum over its output, which a line that rises commutes with.
+/// The operation with a weight whose output only the line reads: directly, or through max pooling,
+/// which commutes with a rising line. Empty where there is none.
 std::optional<size_t> weighted_producer(const Graph& graph, size_t value, const ChannelLine& line) {
   for (;;) {
     const auto producer = graph.values[value].producer;
@@ -156,24 +143,24 @@ Graph compacted(const Graph& graph) {
   }
   std::reverse(operations.begin(), operations.end());
   Graph all;
-  std::vector<size_t> places(graph.values.size());
+  std::vector<size_t> new_index(graph.values.size());
   for (size_t i = 0; i < graph.values.size(); ++i) {
     if (!needed[i]) continue;
-    places[i] = all.values.size();
+    new_index[i] = all.values.size();
     all.values.push_back(graph.values[i]);
   }
   for (auto& operation : operations) {
     for (auto& input : operation.inputs)
-      if (input) input = places[*input];
-    operation.output = places[operation.output];
+      if (input) input = new_index[*input];
+    operation.output = new_index[operation.output];
   }
   all.operations = std::move(operations);
-  all.input = places[graph.input], all.output = places[graph.output];
+  all.input = new_index[graph.input], all.output = new_index[graph.output];
   set_producers(all);
   return all;
 }
 
-/// A name that several constants have is that of the first.
+/// Where several constants have one name, only the first keeps it.
 void make_names_unique(Graph& graph) {
   std::map<std::string, int> count;
   for (auto& value : graph.values)

@@ -17,8 +17,10 @@
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
+#include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
 #include "composer/run/assemble.h"
+#include "inference/graph/graph_json.h"
 #include "inference/network_folder.h"
 #include "nn/network/outline.h"
 
@@ -51,16 +53,16 @@ Preparation preparation_of(const Recipe& recipe, const std::string& path) {
 
 void put(const TensorMap& tensors, Model& model) {
   const at::NoGradGuard no_grad;
-  const auto copy = [&](const auto& places) {
-    for (const auto& place : places)
-      if (const auto found = tensors.find(place.key()); found != tensors.end())
-        place.value().copy_(found->second);
+  const auto copy = [&](const auto& items) {
+    for (const auto& item : items)
+      if (const auto found = tensors.find(item.key()); found != tensors.end())
+        item.value().copy_(found->second);
   };
   copy(model.named_parameters()), copy(model.named_buffers());
 }
 
-/// Of the evaluation after that batch, as the run's folder around the checkpoint tells; empty, and
-/// the log says so, where it does not.
+/// The metrics of the evaluation after the batch, from metrics.jsonl of the checkpoint's run.
+/// Empty, with a log line, where there are none.
 std::map<std::string, double> metrics_at(const fs::path& checkpoint, int64_t batch) {
   std::error_code error;
   const auto folder = fs::canonical(checkpoint, error).parent_path();
@@ -91,7 +93,7 @@ void say_what_stays_behind(const Recipe& recipe) {
                 "and metrics of the evaluation are with it");
 }
 
-/// The network of the recipe with the weights at `path`, which the recipe loads.
+/// The network of the recipe, which loads the weights at `path`.
 TakenNetwork taken_by(const Recipe& recipe, const std::string& path, TensorMap state) {
   say_what_stays_behind(recipe);
   TakenNetwork taken{{}, std::move(state)};
@@ -166,8 +168,8 @@ void use_weights_alone(Recipe& recipe, bool strict) {
   options.load_strict = strict;
 }
 
-TakenNetwork take_network(const std::string& place, const std::string& weights) {
-  const std::string path = fetched(place);
+TakenNetwork take_network(const std::string& location, const std::string& weights) {
+  const std::string path = fetched(location);
   const auto averaging = averaging_algorithms();
   if (!weights.empty() && weights != "model" &&
       std::ranges::find(averaging, weights) == averaging.end())
@@ -176,6 +178,46 @@ TakenNetwork take_network(const std::string& place, const std::string& weights) 
   if (weights_file(path) != path) return take_from_export(path, weights);
   if (fs::is_regular_file(path)) return take_from_file(path, weights);
   return take_from_checkpoint(path, weights);
+}
+
+LibraryNames names_in(const TakenNetwork& taken, const std::string& library) {
+  if (library != "torchvision" && library != "timm")
+    throw UserError("--names: must be torchvision or timm, not '" + library + "'" +
+                    suggestion(library, {"torchvision", "timm"}));
+  if (!taken.network.quantization.empty())
+    throw UserError("--names: " + library + " has no quantized networks; export the checkpoint");
+  if (taken.network.recipe.empty())
+    throw UserError("--names: nothing tells whether " + library +
+                    " has this network: it was made from C++ without a recipe");
+  const auto recipe = resolve({"the checkpoint's recipe", taken.network.recipe}, {}, registry(),
+                              {.evaluation = true, .options = {}});
+  const auto plain = build_model(recipe);
+  const auto names = plain->names_in(library);
+  if (!names)
+    throw UserError("--names: " + library + " has no network like " + recipe.model->name() + " (" +
+                    plain->describe() +
+                    "); without --names the tensors have the names that they have in PyTorch");
+  const auto& graph = taken.network.graph;
+  if (std::ranges::any_of(graph.operations, [](const auto& operation) {
+        return operation.kind == OperationKind::group_norm;
+      }))
+    log::warn("--names: " + library +
+              "'s networks have batch norms unless they are made with another norm_layer; this one "
+              "has group norms");
+  if (!names->difference.empty()) log::warn("--names: " + library + "'s " + names->difference);
+  const auto& image = graph.values[graph.input].shape;
+  if (const auto side = std::max(image[2], image[3]);
+      names->differs_from > 0 && side >= names->differs_from)
+    log::warn("--names: " + library + "'s network computes something else for images of " +
+              std::to_string(names->differs_from) + " pixels a side and more, as this one's of " +
+              std::to_string(side) + " are");
+  if (to_json(graph) == to_json(record(*plain, at::zeros(image)))) return *names;
+  const auto changed = differences(taken.network.outline, in_use(outline(*plain)));
+  log::warn("--names: " + library + "'s network of these names is another one: " +
+            (changed.empty() ? "surgery changed it"
+                             : std::to_string(changed.size()) +
+                                   " layers differ by surgery, the first " + changed.front()));
+  return *names;
 }
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// From a checkpoint, or a file of weights that tells its recipe, to the trained network in it.
+// Reads the trained network of a checkpoint, or of a file of weights that contains its recipe.
 #pragma once
 
 #include <string>
@@ -6,24 +6,29 @@
 #include "composer/checkpoint/safetensors.h"
 #include "composer/recipe/recipe.h"
 #include "inference/graph/trained_network.h"
+#include "nn/network/library_names.h"
 
 namespace composer {
 
 struct TakenNetwork {
-  TrainedNetwork network;  ///< as it was trained: not folded
+  TrainedNetwork network;  ///< not folded
   TensorMap state;         ///< all parameters and buffers under PyTorch's names
 };
 
-/// The network of a checkpoint folder, with its recipe's surgery, as evaluation runs it; or of a
-/// folder that `composer export` wrote, or of a .safetensors file that tells its recipe. weights:
-/// "model", or the name of the algorithm whose average is wanted; empty: those that evaluation
-/// uses, an average that takes the weights' place in it, else the model's. Metrics are there for
-/// the weights that were evaluated. UserError naming what is missing at `path`, or what of the
-/// network is outside of nn/network/operations.h.
+/// The network of a checkpoint folder with its recipe's surgery, as evaluation runs it; of a folder
+/// that `composer export` wrote; or of a .safetensors file that contains its recipe. weights:
+/// "model", or the name of an algorithm that averages weights; empty: the weights that evaluation
+/// uses. Metrics are included for the weights that were evaluated. UserError names what is missing
+/// at `path`, or the operation that nn/network/operations.h does not have.
 TakenNetwork take_network(const std::string& path, const std::string& weights = {});
 
-/// Has a recipe take nothing but weights from its load_path, whatever training did with it, and
-/// look at no run folder.
+/// Changes the recipe to load only weights from its load_path and to use no run folder.
 void use_weights_alone(Recipe& recipe, bool strict = true);
+
+/// The names of the network's tensors in the library, "torchvision" or "timm". Warns where the
+/// library's network computes something else or surgery changed this one: the library would refuse
+/// the weights, or load them and compute something else. UserError for another library, and for a
+/// network that the library does not have.
+LibraryNames names_in(const TakenNetwork& taken, const std::string& library);
 
 }  // namespace composer

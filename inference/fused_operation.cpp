@@ -12,17 +12,17 @@ class Fusion {
       : graph_(graph), quantization_(quantization), taken_(graph.operations.size()) {}
 
   std::vector<FusedOperation> all() {
-    std::vector<std::pair<size_t, FusedOperation>> placed;
+    std::vector<std::pair<size_t, FusedOperation>> ordered;
     for (size_t i = 0; i < graph_.operations.size(); ++i) {
       if (taken_[i]) continue;
       const auto& chain = best_chain(i);
       for (const size_t member : chain.members) taken_[member] = true;
-      // What is added may come after the layer.
-      placed.emplace_back(chain.members.back(), chain.fused);
+      // The addend may be computed after the layer.
+      ordered.emplace_back(chain.members.back(), chain.fused);
     }
-    std::ranges::sort(placed, {}, &std::pair<size_t, FusedOperation>::first);
+    std::ranges::sort(ordered, {}, &std::pair<size_t, FusedOperation>::first);
     std::vector<FusedOperation> operations;
-    for (auto& [place, fused] : placed) operations.push_back(fused);
+    for (auto& [last, fused] : ordered) operations.push_back(fused);
     return operations;
   }
 
@@ -45,7 +45,7 @@ class Fusion {
     return chain;
   }
 
-  /// The longest.
+  /// The longest chain of operations that can be fused.
   Chain chain_of(size_t first, bool with_sum) const {
     const auto& operation = graph_.operations[first];
     Chain chain{{.operation = first, .addend = {}, .activation = {}, .output = operation.output},
@@ -70,7 +70,7 @@ class Fusion {
     return reader && !has_codes(value) && !taken_[*reader] ? reader : std::nullopt;
   }
 
-  /// Nothing where it is no tensor of the pass, of the same shape.
+  /// The other summand; empty where it is a constant, the same value, or of another shape.
   std::optional<size_t> other_summand(const Graph::Operation& sum, size_t value) const {
     const size_t other = sum.inputs[0] == value ? *sum.inputs[1] : *sum.inputs[0];
     const auto& values = graph_.values;
@@ -90,14 +90,13 @@ class Fusion {
 
   const Graph& graph_;
   const Quantization& quantization_;
-  std::vector<bool> taken_;  ///< by index into operations
+  std::vector<bool> taken_;  ///< whether each operation is part of a chain already
 };
 
 }  // namespace
 
 bool has_constant_weights(const Graph& graph, const Graph::Operation& operation) {
-  if (operation.kind != OperationKind::conv2d && operation.kind != OperationKind::linear)
-    return false;
+  if (!has_weight(operation)) return false;
   // Linear layers of pixels have no packed form.
   if (operation.kind == OperationKind::linear &&
       graph.values[*operation.inputs[0]].shape.size() != 2)

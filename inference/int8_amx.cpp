@@ -5,19 +5,19 @@
 
 #ifdef COMPOSER_X86
 
-#include "inference/code_outputs.h"
+#include "inference/int8_outputs.h"
 
 namespace composer::int8_amx {
 namespace {
 
 constexpr int row_bytes = 64;
-constexpr int64_t ahead = 4 * bytes;  ///< how far weights are fetched before they are used
+constexpr int64_t ahead = 4 * bytes;  ///< distance at which weights are prefetched
 
-/// What a compiler knows of memory, the instructions for tiles read and write without its knowing.
+/// The compiler does not know that tile instructions read and write memory.
 inline void codes_are_in_memory() { asm volatile("" ::: "memory"); }
 
-// Which registers an instruction works on is part of it. Sums are in 0 to 3, pixels in 4 and 5,
-// weights in 6 and 7.
+// Tile registers are numbers in the instruction: sums are in 0 to 3, pixels in 4 and 5, weights in
+// 6 and 7.
 template <int rows, int columns>
 void sum_square(const Product& product, const Patch& patch, Sums& sums) {
   const auto* const tile = product.tiles + patch.tile;
@@ -51,12 +51,12 @@ void sum_square(const Product& product, const Patch& patch, Sums& sums) {
   if constexpr (rows > 1 && columns > 1) _tile_stored(3, sums[3], row_bytes);
 }
 
-/// A step's weights, into the caches.
+/// Prefetches the weights of a step.
 inline void fetch(const int8_t* weights) {
   for (int64_t i = 0; i < bytes; i += row_bytes) _mm_prefetch(weights + i, _MM_HINT_T0);
 }
 
-/// Three or four tiles of pixels, of one block: weights are read once, from far away.
+/// The sums of three or four tiles with one block: weights that are not in a cache are read once.
 template <int rows>
 void sum_column(const Product& product, const Patch& patch, Sums& sums) {
   const auto* const tile = product.tiles + patch.tile;
@@ -101,7 +101,7 @@ void sum(const Product& product, const Patch& patch, Sums& sums) {
   codes_are_in_memory();
 }
 
-/// Patch by patch. What follows a patch's sums is done while the next one's are being made.
+/// Computes patch by patch. The outputs of a patch are written while the next sums are computed.
 template <bool to_codes, bool adds>
 class Pass {
  public:
@@ -125,9 +125,9 @@ class Pass {
   Sums sums_[2];
 };
 
-/// What is larger, pixels or weights, is read once.
+/// Reads the larger of pixels and weights once.
 template <bool to_codes, bool adds>
-struct ByTiles {
+struct ByAmx {
   static void run(const Product& product) {
     Pass<to_codes, adds> pass(product);
     const int64_t blocks = product.end_block - product.first_block, tiles = product.tile_count;
@@ -159,9 +159,9 @@ struct ByTiles {
 
 }  // namespace
 
-void multiply_by_tiles(const Product& product) {
+void multiply_by_amx(const Product& product) {
   const tiles::Scope scope(tiles::Instructions::amx_bf16, product.rows);
-  compute_outputs<ByTiles>(product);
+  compute_outputs<ByAmx>(product);
 }
 
 }  // namespace composer::int8_amx

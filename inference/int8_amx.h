@@ -1,63 +1,63 @@
-// Products of 8-bit codes and weights, by AMX tiles or by AVX-512's dot products (VNNI), with what
-// follows a convolution. int8_amx.cpp, int8_vnni.cpp and int8_winograd.cpp are compiled for
-// processors that have them alone: they include nothing whose functions the linker could take for
-// the rest of the program.
+// Products of 8-bit codes and weights, by AMX tiles or by AVX-512's dot products (VNNI), and the
+// requantization of their sums. int8_amx.cpp, int8_vnni.cpp and int8_winograd.cpp are compiled for
+// processors with these instructions. They include no header with inline functions, because the
+// linker could keep their copy of such a function for the whole program.
 #pragma once
 
 #include <cstdint>
 
 namespace composer::int8_amx {
 
-inline constexpr int pixels = 16;                    ///< of a tile, at most
-inline constexpr int channels = 16;                  ///< of a block of outputs
-inline constexpr int values = 64;                    ///< of a pixel's, in a step
-inline constexpr int64_t bytes = channels * values;  ///< of a block's weights in a step
-inline constexpr int quads = values / 4;             ///< of 4 values, in a step
-/// Rows of a tile for multiply_by_dots(), at most: there are registers for two blocks' sums, and
-/// for those of the tile before.
-inline constexpr int dot_rows = 7;
+inline constexpr int pixels = 16;                    ///< most pixels of a tile
+inline constexpr int channels = 16;                  ///< output channels of a block
+inline constexpr int values = 64;                    ///< input values of a pixel in a step
+inline constexpr int64_t bytes = channels * values;  ///< bytes of a block's weights in a step
+/// Most pixels of a tile for multiply_by_vnni(): the registers hold the sums of two blocks, and the
+/// sums of the previous tile.
+inline constexpr int vnni_rows = 7;
 
-/// Pixels that lie one stride apart.
+/// Input pixels at equal distances, Product::pixel_stride.
 struct PixelTile {
   const uint8_t* first;
-  int32_t places[pixels];  ///< of their outputs; negative: has none, as all beyond the tile's rows
-  bool follows;            ///< each row's is one more than the row's before it
+  int32_t indices[pixels];  ///< of each pixel's output; negative: the pixel has no output
+  bool follows;             ///< true if the indices are consecutive
 };
 
-/// What becomes of a layer's sums. By output channel, up to the last block's end:
-/// (start + sum) * scale + offset, of less than 32 bits.
+/// How a layer's integer sums become its outputs: (start + sum) * scale + offset, which fits in 32
+/// bits. start, scale and offset have an entry per output channel, up to the end of the last block.
 struct Requantization {
   const int32_t* start;
   const float *scale, *offset;
 
   int64_t out_channels;
-  const uint8_t* addend;  ///< [places][out_channels], or null; may be `codes`
+  const uint8_t* addend;  ///< [output pixels][out_channels], or null; may be `codes`
   float addend_scale;
   bool relu;
-  int16_t zero_point;  ///< of the codes
+  int16_t zero_point;  ///< zero point of the output's codes
   uint8_t most_code;
-  uint8_t*
-      codes;  ///< [places][out_channels]: zero_point + the nearest integer, halves to even ones
-  float* numbers;  ///< the same as it is, where codes is null
+  uint8_t* codes;  ///< [output pixels][out_channels]: zero_point + the nearest integer, ties to
+                   ///< even; or null
+  float* numbers;  ///< [output pixels][out_channels]: the unrounded outputs, where codes is null
 };
 
-/// The sums of all steps, and what becomes of them.
+/// A layer's product for some tiles and blocks of output channels: the sums over all steps, and
+/// their requantization.
 struct Product : Requantization {
   const PixelTile* tiles;
   int64_t tile_count;
-  int rows;              ///< pixels of each
-  int64_t pixel_stride;  ///< bytes
+  int rows;              ///< pixels of each tile
+  int64_t pixel_stride;  ///< in bytes
 
-  const int64_t* steps;      ///< where a pixel's 64 values are, in bytes from its first
-  const int8_t* step_quads;  ///< of each, before those whose weights are all 0
+  const int64_t* steps;  ///< offset in bytes of each step's 64 values from a pixel's first value
+  const int8_t* step_quads;  ///< groups of 4 values in each step; the weights of later groups are 0
   int64_t step_count;
-  const int8_t* weights;  ///< [blocks][steps][16 of 4 values][16 channels][4 values]
+  const int8_t* weights;  ///< [blocks][steps][16 groups][16 channels][4 values]
   int64_t first_block, end_block;
 };
 
-/// For threads that may use tiles: tile_instructions() is amx_bf16.
-void multiply_by_tiles(const Product& product);
-/// Tiles of at most dot_rows.
-void multiply_by_dots(const Product& product);
+/// Requires tile_instructions() to be amx_bf16.
+void multiply_by_amx(const Product& product);
+/// The tiles have at most vnni_rows pixels.
+void multiply_by_vnni(const Product& product);
 
 }  // namespace composer::int8_amx

@@ -6,14 +6,14 @@
 #include <array>
 #include <utility>
 
-#include "inference/code_outputs.h"
+#include "inference/int8_outputs.h"
 
 namespace composer::int8_amx {
 namespace {
 
-constexpr int64_t quad_bytes = channels * 4;  ///< of a block's weights of 4 values
+constexpr int64_t quad_bytes = channels * 4;  ///< bytes of a block's weights for 4 values
 
-/// A tile's sums with blocks of weights, in registers.
+/// The sums of a tile with some blocks of weights, in registers.
 template <int rows, int columns>
 class Dots {
  public:
@@ -31,7 +31,7 @@ class Dots {
     begin_step(0);
   }
 
-  /// The next 4 values of a step, for which there are some left.
+  /// Adds the next 4 values of the step, which must have some left.
   [[gnu::always_inline]] void add() {
     __m512i factors[columns];
 #pragma GCC unroll 2
@@ -64,7 +64,7 @@ class Dots {
   __m512i sums[rows][columns];
 
  private:
-  /// Of every third row: the two below it are found from it without an addition.
+  /// Pointers are kept for every third row; the two rows after it need no pointer of their own.
   static constexpr int kept = (rows + 2) / 3;
 
   [[gnu::always_inline]] void begin_step(int64_t step) {
@@ -81,8 +81,8 @@ class Dots {
   const uint8_t* at_[kept];
 };
 
-/// The outputs of all tiles, of so many rows, for blocks begin to end, so many at a time. What
-/// becomes of a tile's sums with two blocks is computed between the products of the next one.
+/// The outputs of all tiles, of `rows` pixels, for blocks [begin, end), `columns` blocks at a time.
+/// The requantization of a tile's sums with two blocks overlaps the products of the next tile.
 template <int rows, int columns, bool to_codes, bool adds>
 void run_blocks(const Product& product, int64_t begin, int64_t end) {
   using Rows = FollowingRows<rows, adds>;
@@ -90,17 +90,17 @@ void run_blocks(const Product& product, int64_t begin, int64_t end) {
   Outputs<to_codes, adds> outputs(product);
   const bool overlap = product.step_quads[0] >= Rows::pairs;
   __m512i before[rows][2];
-  int32_t place = -1;  // of the first output of `before`; negative: there is none
+  int32_t index = -1;  // index of the first output of `before`; negative: nothing is pending
   int64_t block_before = 0;
   const auto finish = [&](const auto& before_each_pair) __attribute__((always_inline)) {
-    if (place < 0) return;
-    const Rows following(product, rounding, place, block_before);
+    if (index < 0) return;
+    const Rows following(product, rounding, index, block_before);
 #pragma GCC unroll 4
     for (int pair = 0; pair < Rows::pairs; ++pair) {
       before_each_pair();
       following.write(before, pair);
     }
-    place = -1;
+    index = -1;
   };
   const auto nothing = [] {};
   const auto compute = [&](int64_t index, int64_t block) __attribute__((always_inline)) {
@@ -111,7 +111,7 @@ void run_blocks(const Product& product, int64_t begin, int64_t end) {
     dots.add_rest();
     if constexpr (to_codes && columns == 2)
       if (tile.follows) {
-        place = tile.places[0], block_before = block;
+        index = tile.indices[0], block_before = block;
 #pragma GCC unroll 7
         for (int row = 0; row < rows; ++row)
           before[row][0] = dots.sums[row][0], before[row][1] = dots.sums[row][1];
@@ -126,7 +126,7 @@ void run_blocks(const Product& product, int64_t begin, int64_t end) {
     }
     outputs.write({.tile = index, .block = block, .rows = 1, .columns = columns}, sums);
   };
-  // What is larger, pixels or weights, is read once.
+  // The larger of pixels and weights is read once.
   if ((end - begin) * channels > product.tile_count * product.rows)
     for (int64_t block = begin; block < end; block += columns)
       for (int64_t tile = 0; tile < product.tile_count; ++tile) compute(tile, block);
@@ -139,14 +139,14 @@ void run_blocks(const Product& product, int64_t begin, int64_t end) {
 using RunBlocks = void (*)(const Product&, int64_t, int64_t);
 
 template <int columns, bool to_codes, bool adds, int... less>
-constexpr std::array<RunBlocks, dot_rows> by_rows(std::integer_sequence<int, less...>) {
+constexpr std::array<RunBlocks, vnni_rows> by_rows(std::integer_sequence<int, less...>) {
   return {&run_blocks<less + 1, columns, to_codes, adds>...};
 }
 
 template <bool to_codes, bool adds>
-struct ByDots {
+struct ByVnni {
   static void run(const Product& product) {
-    constexpr auto rows = std::make_integer_sequence<int, dot_rows>();
+    constexpr auto rows = std::make_integer_sequence<int, vnni_rows>();
     static constexpr auto single = by_rows<1, to_codes, adds>(rows);
     static constexpr auto two = by_rows<2, to_codes, adds>(rows);
     const auto row = static_cast<size_t>(product.rows - 1);
@@ -159,7 +159,7 @@ struct ByDots {
 
 }  // namespace
 
-void multiply_by_dots(const Product& product) { compute_outputs<ByDots>(product); }
+void multiply_by_vnni(const Product& product) { compute_outputs<ByVnni>(product); }
 
 }  // namespace composer::int8_amx
 

@@ -4,16 +4,16 @@
 
 #ifdef COMPOSER_X86
 
-#include "inference/code_outputs.h"
+#include "inference/int8_outputs.h"
 
-namespace composer::code_winograd {
+namespace composer::int8_winograd {
 namespace {
 
 using int8_amx::channels;
 
 constexpr int64_t side = tile_size + 2;
 constexpr int64_t pairs = chunk / 2;
-constexpr int64_t weight_step = panel * 2;  ///< of two input channels
+constexpr int64_t weight_step = panel * 2;  ///< numbers of the weights of two input channels
 constexpr int64_t value_size = rows * chunk;
 constexpr int64_t line_bytes = 64;
 
@@ -24,7 +24,7 @@ inline __m512i shifted(__m512i value) {
   return _mm512_slli_epi32(value, bits);
 }
 
-/// B' d of a row or a column.
+/// B' d of a row or column d.
 inline void transform_pixels(const __m512i (&d)[side], __m512i (&to)[side]) {
   const auto plus = [](__m512i a, __m512i b) { return _mm512_add_epi16(a, b); };
   const auto minus = [](__m512i a, __m512i b) { return _mm512_sub_epi16(a, b); };
@@ -41,7 +41,7 @@ inline void transform_pixels(const __m512i (&d)[side], __m512i (&to)[side]) {
   to[5] = minus(minus(d[5], d[3]), four_times(difference));
 }
 
-/// A' m of a row or a column, times 24, 12, 6 and 6.
+/// A' m of a row or column m, times 24, 12, 6 and 6.
 inline void transform_sums(const __m512i (&m)[side], __m512i (&to)[tile_size]) {
   const __m512i sum = add(m[1], m[2]), sum2 = add(m[3], m[4]);
   const __m512i difference = subtract(m[1], m[2]), difference2 = subtract(m[3], m[4]);
@@ -51,12 +51,12 @@ inline void transform_sums(const __m512i (&m)[side], __m512i (&to)[tile_size]) {
   to[3] = add(subtract(m[5], difference), shifted<1>(difference2));
 }
 
-/// Of a tile's pixels, row by row, all channels' codes.
+/// Pointers to the pixels of a tile, row by row; each pixel is the codes of all channels.
 struct Pixels {
   const uint8_t* of[side * side];
 };
 
-/// B' d B of the channels there, from `channel` on.
+/// B' d B of the channels from `channel` on that `there` selects.
 inline void transform_chunk(const Pixels& pixels, int64_t channel, __mmask32 there, int64_t apart,
                             int16_t* to) {
   __m512i rows_of[side][side], line[side], transformed[side];
@@ -73,13 +73,13 @@ inline void transform_chunk(const Pixels& pixels, int64_t channel, __mmask32 the
   }
 }
 
-/// What is read later, so much for each chunk.
+/// Memory that is prefetched: `lines` cache lines with each chunk.
 struct Ahead {
   const char* from;
   int64_t lines;
 };
 
-/// The products of so many tiles' values with a panel of weights.
+/// The products of the values of `count` tiles with a panel of weights.
 template <int count>
 void multiply_rows(const int16_t* from, int64_t chunks, const int16_t* weights, Ahead ahead,
                    int32_t* sums) {
@@ -120,7 +120,7 @@ constexpr MultiplyRows by_rows[rows]{
     multiply_rows<6>,  multiply_rows<7>,  multiply_rows<8>,  multiply_rows<9>, multiply_rows<10>,
     multiply_rows<11>, multiply_rows<12>, multiply_rows<13>, multiply_rows<14>};
 
-/// A' m A of a tile's sums m; each is what a convolution's would be.
+/// A' m A of a tile's sums m: the sums of the plain convolution.
 inline void outputs_of(const int32_t* sums, int64_t apart, __m512i (&to)[tile_size][tile_size]) {
   __m512i rows_of[tile_size][side], line[side], transformed[tile_size];
   for (int64_t x = 0; x < side; ++x) {
@@ -138,7 +138,7 @@ inline void outputs_of(const int32_t* sums, int64_t apart, __m512i (&to)[tile_si
   }
 }
 
-/// The codes of a block of output channels.
+/// Writes the codes of a block of output channels.
 template <bool adds>
 class Writer {
  public:
@@ -151,13 +151,14 @@ class Writer {
         rounding_(layer) {}
 
   void write(const __m512i (&sums)[tile_size][tile_size], int64_t tile) const {
-    const WinogradPlace place(tiles_, tile);
-    const int64_t line = (place.image * tiles_.out_height + place.y) * tiles_.out_width + place.x;
-    const int64_t lines = least(tile_size, tiles_.out_height - place.y);
-    const int64_t columns = least(tile_size, tiles_.out_width - place.x);
+    const WinogradPosition position(tiles_, tile);
+    const int64_t line =
+        (position.image * tiles_.out_height + position.y) * tiles_.out_width + position.x;
+    const int64_t lines = least(tile_size, tiles_.out_height - position.y);
+    const int64_t columns = least(tile_size, tiles_.out_width - position.x);
     for (int64_t y = 0; y < lines; ++y) {
       const int64_t at = (line + y * tiles_.out_width) * layer_.out_channels + first_;
-      // Of a pixel that is none, what the first one adds.
+      // A pixel outside the output reads the addend of the first pixel.
       const auto apart = [&](int64_t x) { return x < columns ? x * layer_.out_channels : 0; };
       const auto number = [&](int64_t x) {
         return finish_.of(_mm512_add_epi32(start_, sums[y][x]), at + apart(x));
@@ -228,7 +229,7 @@ void multiply(const WinogradBlock& block, const Factors& factors, int32_t* sums)
       const WinogradPart part(block, index, rows);
       Ahead ahead{};
       if (prefetches) {
-        // Each part takes its share of the next value's weights.
+        // Each part prefetches its share of the next value's weights.
         const int64_t line = index * lines / parts;
         ahead = {reinterpret_cast<const char*>(weights + size) + line * chunks * line_bytes,
                  (index + 1) * lines / parts - line};
@@ -252,6 +253,6 @@ void transform_output(const WinogradBlock& block, const int32_t* sums,
   }
 }
 
-}  // namespace composer::code_winograd
+}  // namespace composer::int8_winograd
 
 #endif

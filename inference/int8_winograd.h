@@ -8,7 +8,7 @@
 // 9 * 2^p times each sum, p <= 6, modulo 2^32: an odd number divides without a remainder there, and
 // a sum of at most 25 bits is left when 2^p is shifted away.
 //
-// int8_winograd.cpp is compiled as int8_vnni.cpp is.
+// int8_winograd.cpp is compiled with the instructions of int8_vnni.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 #include "inference/int8_amx.h"
 #include "inference/winograd_tiles.h"
 
-namespace composer::code_winograd {
+namespace composer::int8_winograd {
 
 inline constexpr int64_t tile_size = 4, value_count = 36;
-inline constexpr int64_t rows = 14;  ///< tiles of a part, at most
-/// Input channels side by side between the parts; where there are fewer, zeros follow.
+inline constexpr int64_t rows = 14;  ///< most tiles of a part
+/// Input channels that lie side by side in Factors::values; the last chunk is filled with zeros.
 inline constexpr int64_t chunk = 32;
 /// Output channels that are computed together.
 inline constexpr int64_t panel = 2 * int8_amx::channels;
-/// Absolute values of sums are less.
+/// Sums must have a smaller absolute value.
 inline constexpr int64_t most_sum = 1 << 25;
 
 struct Input {
@@ -37,18 +37,17 @@ struct Factors {
   const int16_t* values;   ///< [parts][value_count][chunks][rows][chunk]
   const int16_t* weights;  ///< [value_count][chunks][chunk / 2][panel][2]
   int64_t chunks;
-  /// So many bytes from `weights` on come into the cache before they are read: 0 for weights that
-  /// are there already.
+  /// Bytes from `weights` on that are prefetched; 0 for weights that are in the cache already.
   int64_t prefetched;
 };
 
-/// The values of parts [begin, end) of the block's. to: Factors::values, of all.
+/// Computes the values of parts [begin, end) of the block. to: the Factors::values of all parts.
 void transform_input(const WinogradBlock& block, const Input& input, int64_t begin, int64_t end,
                      int16_t* to);
 /// sums: [value_count][count][panel], at an address that is a multiple of 64.
 void multiply(const WinogradBlock& block, const Factors& factors, int32_t* sums);
-/// To the codes of output channels [panel * index, panel * (index + 1)).
+/// Writes the codes of output channels [panel * index, panel * (index + 1)).
 void transform_output(const WinogradBlock& block, const int32_t* sums,
                       const int8_amx::Requantization& layer, int64_t index);
 
-}  // namespace composer::code_winograd
+}  // namespace composer::int8_winograd

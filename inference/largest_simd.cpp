@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {
 
-/// Of the channels from `channel` on that `load` reads at a time.
+/// The largest values of the channels that `load` reads at once, from `channel` on.
 template <class T, class Load, class Larger>
 HWY_INLINE auto fold(const PixelWindow<T>& window, int64_t channel, const Load& load,
                      const Larger& larger) {

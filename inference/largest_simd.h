@@ -1,12 +1,12 @@
-// The largest values of windows.
+// The largest values of pooling windows.
 #pragma once
 
 #include <cstdint>
 
 namespace composer {
 
-/// Pixels of `channels` values: so many rows and columns of them, their beginnings so many values
-/// apart. Where there are none, 0 or -infinity is the largest.
+/// A window of pixels of `channels` values; the strides are in values. The largest value of an
+/// empty window is 0 or -infinity.
 template <class T>
 struct PixelWindow {
   const T* first;
@@ -15,7 +15,7 @@ struct PixelWindow {
   int64_t channels;
 };
 
-/// largest[c]: of the channel's values in the window.
+/// largest[c]: the largest value of channel c in the window.
 void largest_values(const PixelWindow<uint8_t>& window, uint8_t* largest);
 /// A NaN is the largest.
 void largest_values(const PixelWindow<float>& window, float* largest);

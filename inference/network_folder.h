@@ -1,6 +1,6 @@
-// A trained network on the disk: a folder of network.json (what it computes, how images are
-// prepared, class names, recipe, metrics), model.safetensors (weights under their names) and, where
-// it has others, constants.safetensors.
+// A trained network on disk: a folder of network.json (the graph, how images are prepared, class
+// names, recipe, metrics), model.safetensors (weights by name) and, where there are other
+// constants, constants.safetensors.
 #pragma once
 
 #include <filesystem>
@@ -11,20 +11,20 @@
 
 namespace composer {
 
-/// UserError where a network cannot be written there: it is named like a file, is one, holds other
-/// things than a network, or may not be written to, itself or the folder that it would be made in.
+/// UserError where a network cannot be written to `folder`: the name is that of a file, the path is
+/// a file, the folder holds something other than a network, or it or its parent is not writable.
 void check_network_folder(const std::filesystem::path& folder);
 
-/// Writes the folder, which is made. An earlier network in it is replaced once all is written and
-/// flushed; whatever the instant of a kill, a reader finds the old one, the new one, or that it is
-/// none. `state`: what model.safetensors holds, all tensors of the graph that have a
-/// name among them; empty: those. names: what they are called there; a reader finds their own names
-/// again. Throws UserError for a folder that holds other things, RunError when it cannot be
+/// Creates and writes the folder. An earlier network in it is replaced after all files are written
+/// and flushed: after a kill at any instant a reader finds the old network, the new one, or an
+/// error. state: the tensors of model.safetensors, which include all named tensors of the graph;
+/// empty: the named tensors alone. names: the names of the tensors in the file; a reader restores
+/// their own names. UserError as check_network_folder(), RunError when the folder cannot be
 /// written.
 void write_network(const std::filesystem::path& folder, const TrainedNetwork& network,
                    TensorMap state = {}, const LibraryNames& names = {});
 
-/// Throws UserError naming what is missing or damaged.
+/// Throws UserError that names the missing or damaged file or entry.
 TrainedNetwork read_network(const std::filesystem::path& folder);
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// Operators of LibTorch that have no function in its headers, by their names.
+// LibTorch operators that have no C++ function, found by name.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,8 +10,8 @@
 
 namespace composer {
 
-/// Function: of the operator's kernel. Throws c10::Error where LibTorch has none of that name and
-/// type.
+/// Function: the type of the operator's kernel. Throws c10::Error where LibTorch has no operator of
+/// that name and type.
 template <class Function>
 c10::TypedOperatorHandle<Function> find_operator(const char* name, const char* overload = "") {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).typed<Function>();

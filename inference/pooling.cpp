@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "inference/largest_simd.h"
 

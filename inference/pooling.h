@@ -1,4 +1,4 @@
-// Pools of images with channels-last strides, of numbers or of codes.
+// Pooling of channels-last images of numbers or codes.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,12 +8,12 @@
 
 namespace composer {
 
-/// float32 or uint8 codes, as op::max_pool2d, without ceil_mode; the output has channels-last
-/// strides. Codes rise with their numbers, so the affine map stays.
+/// op::max_pool2d of float32 or uint8 codes, without ceil_mode; the output has channels-last
+/// strides and the scale and zero point of the input.
 at::Tensor largest_of_windows(const at::Tensor& images, const Pool2dOptions& options);
 
-/// float32 or uint8 [N, C, H, W] -> float32 [N, C], the means over all pixels; of codes, those of
-/// the numbers that they stand for.
+/// float32 or uint8 codes [N, C, H, W] -> float32 [N, C]: the means over all pixels. codes: scale
+/// and zero point of uint8 images.
 at::Tensor mean_of_pixels(const at::Tensor& images, const Affine& codes = {});
 
 }  // namespace composer

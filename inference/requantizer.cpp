@@ -5,7 +5,7 @@
 namespace composer {
 namespace {
 
-/// With zeros up to the end of the last block.
+/// Padded with zeros up to the end of the last block.
 at::Tensor in_blocks(const at::Tensor& of_channels, at::ScalarType type) {
   const int64_t count = of_channels.size(0);
   auto padded = at::zeros({at::divup(count, int8_amx::channels) * int8_amx::channels}, type);
@@ -15,7 +15,7 @@ at::Tensor in_blocks(const at::Tensor& of_channels, at::ScalarType type) {
 
 }  // namespace
 
-/// Codes are counted from the output's zero point on, in its scale.
+/// Outputs are in units of the output's scale, relative to its zero point.
 Requantizer::Requantizer(const LayerParts& parts, const LayerCodes& codes) {
   const double unit = codes.output ? codes.output->scale : 1.0;
   const int64_t out_channels = parts.weight.size(0);

@@ -10,20 +10,46 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "inference/codes.h"
 #include "inference/fold.h"
 #include "inference/fused_operation.h"
+#include "inference/int8_layer.h"
 #include "inference/onednn.h"
 #include "inference/packed_layer.h"
-#include "inference/pass_values.h"
 #include "inference/pooling.h"
 #include "inference/quantization/codes.h"
-#include "inference/tile_layer.h"
 #include "nn/device/one_thread.h"
 #include "nn/network/normalize.h"
 
 namespace composer {
 namespace {
+
+/// The tensors of one pass through a network, as numbers or as codes.
+class PassValues {
+ public:
+  /// codes: scale and zero point of the values that are held as codes, by index of the value.
+  PassValues(size_t count, const std::map<size_t, Affine>& codes, int64_t activation_bits)
+      : held_(count), affine_(codes), bits_(activation_bits) {}
+
+  void set_numbers(size_t value, at::Tensor tensor) {
+    const auto found = affine_.find(value);
+    held_[value] =
+        found == affine_.end() ? std::move(tensor) : codes_of(tensor, found->second, bits_);
+  }
+  void set_codes(size_t value, at::Tensor tensor) { held_[value] = std::move(tensor); }
+  void drop(size_t value) { held_[value].reset(); }
+
+  at::Tensor numbers(size_t value) const {
+    const auto found = affine_.find(value);
+    return found == affine_.end() ? held_[value] : numbers_of(held_[value], found->second);
+  }
+  /// The tensor as it is held: codes, or numbers where the value has no codes.
+  const at::Tensor& codes(size_t value) const { return held_[value]; }
+
+ private:
+  std::vector<at::Tensor> held_;
+  const std::map<size_t, Affine>& affine_;
+  int64_t bits_;
+};
 
 void check_precision(const TrainedNetwork& network, RunPrecision precision) {
   if (precision == RunPrecision::fp32) return;
@@ -45,7 +71,7 @@ bool is_view(OperationKind kind) {
          kind == OperationKind::unsqueeze;
 }
 
-/// With a constant's type in place of float32 where numbers have it.
+/// The constant; a float32 constant is converted to the type.
 at::Tensor in_type(const at::Tensor& constant, at::ScalarType type) {
   return constant.defined() && constant.scalar_type() == at::kFloat ? constant.to(type) : constant;
 }
@@ -93,8 +119,8 @@ class Runtime::Plan {
   using Operation = Graph::Operation;
   using Step = std::function<void(PassValues&)>;
 
-  /// Into pieces that differ by one image at most, none above most_images_. Where there are two
-  /// images for each thread or more, all threads get as many pieces.
+  /// Pieces of at most most_images_ images, whose sizes differ by at most one. With two or more
+  /// images per thread, all threads get the same number of pieces.
   std::vector<at::Tensor> cut(const at::Tensor& images) const {
     const int64_t all = images.size(0), threads = at::get_num_threads();
     int64_t count = (all + most_images_ - 1) / most_images_;
@@ -107,11 +133,11 @@ class Runtime::Plan {
     return pieces;
   }
 
-  /// How many images a pass takes at once: more would not find in the caches what the operation
-  /// before has just written. Where Winograd's algorithm computes with codes, more images share the
-  /// reading of a layer's weights.
+  /// The most images of a pass: the output of an operation must still be in the caches when the
+  /// next one reads it. With Winograd's algorithm on codes the limit is higher, because more images
+  /// share each reading of a layer's weights.
   int64_t most_images(const std::vector<FusedOperation>& operations) const {
-    const bool by_winograd = code_instructions() == CodeInstructions::avx512_vnni;
+    const bool by_winograd = int8_instructions() == Int8Instructions::avx512_vnni;
     const int64_t for_codes = by_winograd ? 7 << 19 : 2 << 20;
     const int64_t for_numbers = (quantization_.empty() ? 16 : 8) << 20;
     int64_t most = std::numeric_limits<int32_t>::max();
@@ -139,7 +165,7 @@ class Runtime::Plan {
     return values.numbers(graph_.output).to(at::kFloat);
   }
 
-  /// The values of the pass that it reads.
+  /// The values that the operation reads, without constants.
   std::vector<size_t> reads_of(const FusedOperation& fused) const {
     std::vector<size_t> reads;
     for (const auto& input : graph_.operations[fused.operation].inputs)
@@ -176,12 +202,21 @@ class Runtime::Plan {
                      .input_shape = graph_.values[input].shape,
                      .activation = fused.activation};
     const bool overwrite = fused.addend && may_overwrite(*fused.addend, input, index);
-    if (quantization_.covers(operation))
-      return with_codes(fused, packed(parts, codes_of_layer(fused)), overwrite);
-    parts.weight = in_type(parts.weight, type_), parts.bias = in_type(parts.bias, type_);
-    return [layer = std::shared_ptr(packed(parts)), input, fused, overwrite](PassValues& values) {
-      const auto addend = fused.addend ? values.numbers(*fused.addend) : at::Tensor();
-      values.set_numbers(fused.output, layer->run(values.numbers(input), addend, overwrite));
+    const bool by_codes = quantization_.covers(operation);
+    const bool to_codes = by_codes && affine_.contains(fused.output);
+    if (!by_codes)
+      parts.weight = in_type(parts.weight, type_), parts.bias = in_type(parts.bias, type_);
+    const std::shared_ptr layer = by_codes ? packed(parts, codes_of_layer(fused)) : packed(parts);
+    return [=](PassValues& values) {
+      const auto read = [&](size_t value) {
+        return by_codes ? values.codes(value) : values.numbers(value);
+      };
+      const auto addend = fused.addend ? read(*fused.addend) : at::Tensor();
+      auto output = layer->run(read(input), addend, overwrite);
+      if (to_codes)
+        values.set_codes(fused.output, std::move(output));
+      else
+        values.set_numbers(fused.output, std::move(output));
     };
   }
 
@@ -201,21 +236,8 @@ class Runtime::Plan {
     return codes;
   }
 
-  Step with_codes(const FusedOperation& fused, std::shared_ptr<const PackedLayer> layer,
-                  bool overwrite) {
-    const size_t input = *graph_.operations[fused.operation].inputs[0];
-    const bool codes = affine_.contains(fused.output);
-    return [=](PassValues& values) {
-      const auto addend = fused.addend ? values.codes(*fused.addend) : at::Tensor();
-      auto output = layer->run(values.codes(input), addend, overwrite);
-      if (codes)
-        values.set_codes(fused.output, std::move(output));
-      else
-        values.set_numbers(fused.output, std::move(output));
-    };
-  }
-
-  /// The memory of a value that nobody reads after the step, and no other value has.
+  /// Whether the step may overwrite the addend: nothing reads it later, and no other value shares
+  /// its memory.
   bool may_overwrite(size_t addend, size_t input, size_t step) const {
     const auto& last = last_reads_[step];
     const auto producer = graph_.values[addend].producer;
@@ -227,7 +249,7 @@ class Runtime::Plan {
     });
   }
 
-  /// Whether codes of the input make those of the output, of the same meaning.
+  /// Whether the operation can compute on codes, with the same scale and zero point on both sides.
   bool stays_codes(const Operation& operation) {
     const auto* const pool = std::get_if<Pool2dOptions>(&operation.options);
     if (operation.kind != OperationKind::relu && operation.kind != OperationKind::flatten &&
@@ -253,7 +275,7 @@ class Runtime::Plan {
     };
   }
 
-  /// Of all pixels, which are codes or float32.
+  /// Whether the operation is the mean of all pixels, of codes or of float32.
   bool is_mean(const Operation& operation) const {
     const auto* const pool = std::get_if<AdaptivePool2dOptions>(&operation.options);
     const bool of_all = operation.kind == OperationKind::mean ||
@@ -299,7 +321,8 @@ class Runtime::Plan {
     };
   }
 
-  /// Each by one thread: LibTorch's sums depend on the number of threads in their last bits.
+  /// Computes each image on one thread, because the last bits of LibTorch's sums depend on the
+  /// number of threads.
   static at::Tensor image_by_image(const Operation& operation,
                                    const std::vector<at::Tensor>& inputs) {
     const int64_t count = inputs[0].size(0);
@@ -330,12 +353,12 @@ class Runtime::Plan {
   Graph graph_;
   Preparation preparation_;
   Quantization quantization_;
-  at::ScalarType type_;              ///< of numbers
-  std::map<size_t, Affine> affine_;  ///< of quantization_, and of what keeps codes as they are
+  at::ScalarType type_;              ///< type of numbers
+  std::map<size_t, Affine> affine_;  ///< quantization_.activations, and outputs that keep codes
   std::vector<Step> steps_;
-  std::vector<std::vector<size_t>> last_reads_;  ///< by step: values that none after it reads
+  std::vector<std::vector<size_t>> last_reads_;  ///< by step: values that no later step reads
   int64_t most_images_;
-  at::Tensor pixel_codes_;  ///< of codes.h; undefined where the input has no codes
+  at::Tensor pixel_codes_;  ///< pixel_codes(); undefined where the input has no codes
 };
 
 Runtime::Runtime(const TrainedNetwork& network, RunPrecision precision) {

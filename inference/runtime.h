@@ -1,4 +1,4 @@
-// A trained network ready to run on the CPU, as fast as its processor allows and without a trainer.
+// Runs a trained network on the CPU without a trainer.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,7 +11,7 @@
 
 namespace composer {
 
-/// Of a network's numbers between its operations. Codes of a quantized network stay what they are.
+/// The type of a network's numbers between its operations. Codes of a quantized network stay uint8.
 enum class RunPrecision { fp32, bf16 };
 
 inline const std::map<std::string, RunPrecision> run_precision_words{{"fp32", RunPrecision::fp32},
@@ -19,18 +19,17 @@ inline const std::map<std::string, RunPrecision> run_precision_words{{"fp32", Ru
 
 class Runtime {
  public:
-  /// Folds the network and packs its weights, which takes a moment. UserError where the processor
-  /// has no bf16, for bf16 of a quantized network, and for one whose quantization lacks codes.
+  /// Folds the network and packs its weights. UserError for bf16 on a processor without it or of a
+  /// quantized network, and for a quantized layer whose input has no codes.
   explicit Runtime(const TrainedNetwork& network, RunPrecision precision = RunPrecision::fp32);
   ~Runtime();
   Runtime(Runtime&&) noexcept;
   Runtime& operator=(Runtime&&) noexcept;
 
-  /// images: uint8 [N, H, W, C] of the preparation's size, or float32 [N, C, H, W] normalised as it
-  /// says; N may change from call to call, and where it is a new one the weights may be packed for
-  /// it -> float32 [N, classes], by at::get_num_threads() threads, each with images of its own
-  /// where there are two or more for each. A number of images may change last bits. Any number of
-  /// threads may call at once. UserError for other images.
+  /// The logits, float32 [N, classes], of images: uint8 [N, H, W, C] of the preparation's size, or
+  /// float32 [N, C, H, W], normalised. The first call with a new N may pack the weights for it.
+  /// Uses at::get_num_threads() threads; with two or more images per thread, each thread computes
+  /// whole images. The last bits may depend on N. Thread-safe. UserError for other images.
   at::Tensor logits(const at::Tensor& images) const;
 
  private:

@@ -28,7 +28,7 @@ std::string list(const auto& numbers) {
   return "[" + joined(words, ", ") + "]";
 }
 
-/// The operation as TorchScript calls it; x: names of its inputs, "None" where absent.
+/// The TorchScript call of the operation. x: the names of its inputs, "None" where absent.
 std::string call_of(const Graph::Operation& operation, std::vector<std::string> x) {
   const auto all = joined(x, ", ");
   x.resize(std::max<size_t>(x.size(), 5), "None");
@@ -37,11 +37,17 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
   };
   const auto& options = operation.options;
   switch (operation.kind) {
+    case OperationKind::add:
+    case OperationKind::gelu:
+    case OperationKind::hardsigmoid:
+    case OperationKind::hardswish:
+    case OperationKind::relu:
+    case OperationKind::sigmoid:
+    case OperationKind::silu:
+      return "torch." + std::string(name(operation.kind)) + "(" + all + ")";
     case OperationKind::adaptive_avg_pool2d:
       return "torch.adaptive_avg_pool2d(" + all + ", " +
              list(std::get<AdaptivePool2dOptions>(options).size) + ")";
-    case OperationKind::add:
-      return "torch.add(" + all + ")";
     case OperationKind::avg_pool2d: {
       const auto& o = std::get<Pool2dOptions>(options);
       return "torch.avg_pool2d(" + pool(o) + ", " + (o.ceil_mode ? "True" : "False") + ")";
@@ -59,17 +65,11 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
     }
     case OperationKind::flatten:
       return "torch.flatten(" + all + ", 1)";
-    case OperationKind::gelu:
-      return "torch.gelu(" + all + ")";
     case OperationKind::group_norm: {
       const auto& o = std::get<GroupNormOptions>(options);
       return "torch.group_norm(" + x[0] + ", " + std::to_string(o.groups) + ", " + x[1] + ", " +
              x[2] + ", " + number(o.eps) + ", False)";
     }
-    case OperationKind::hardsigmoid:
-      return "torch.hardsigmoid(" + all + ")";
-    case OperationKind::hardswish:
-      return "torch.hardswish(" + all + ")";
     case OperationKind::layer_norm: {
       const auto& o = std::get<LayerNormOptions>(options);
       return "torch.layer_norm(" + x[0] + ", [" + std::to_string(o.features) + "], " + x[1] + ", " +
@@ -86,14 +86,8 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
       return "torch.mean(" + all + ", [2, 3])";
     case OperationKind::multiply:
       return "torch.mul(" + all + ")";
-    case OperationKind::relu:
-      return "torch.relu(" + all + ")";
     case OperationKind::scale:
       return "torch.mul(" + all + ", " + number(std::get<ScaleOptions>(options).factor) + ")";
-    case OperationKind::sigmoid:
-      return "torch.sigmoid(" + all + ")";
-    case OperationKind::silu:
-      return "torch.silu(" + all + ")";
     case OperationKind::to_nchw:
       return "torch.permute(" + all + ", [0, 3, 1, 2])";
     case OperationKind::to_nhwc:
@@ -102,7 +96,7 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
       return "torch.unsqueeze(torch.unsqueeze(" + all + ", 2), 3)";
     case OperationKind::expand:
     case OperationKind::standardize_weight:
-      break;  // of the input; folding has computed those of weights
+      break;  // only those of weights are supported, which folding has computed
   }
   throw UserError("export: layer '" + operation.layer + "': " + std::string(name(operation.kind)) +
                   " of what depends on the input has no TorchScript form");

@@ -1,5 +1,4 @@
-// A trained network as a TorchScript file, which Python's torch and LibTorch load without this
-// library.
+// Export of a trained network as a TorchScript file, which Python's torch and LibTorch load.
 #pragma once
 
 #include <string>
@@ -8,8 +7,8 @@
 
 namespace composer {
 
-/// The network, folded, as a module: float32 [N, C, H, W], normalised as the preparation says ->
-/// logits [N, classes]. The extra file "network.json" is its description (description.h). Throws
+/// Writes the folded network as a module: float32 [N, C, H, W], normalised as the preparation says
+/// -> logits [N, classes]. The extra file "network.json" is the description (description.h).
 /// UserError for a quantized network, RunError when the file cannot be written.
 void write_torchscript(const std::string& path, const TrainedNetwork& network);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t most_values = 36;
 
-/// G g of three weights.
+/// G g of the weights g = (a, b, c).
 std::array<double, 6> spread(int64_t size, double a, double b, double c) {
   if (size == 2) return {a, (a + b + c) / 2, (a - b + c) / 2, c};
   const double odd = b * std::numbers::sqrt2 / 2, even = a + c / 2, even2 = a + 2 * c;
@@ -22,7 +22,7 @@ std::array<double, 6> spread(int64_t size, double a, double b, double c) {
           c};
 }
 
-/// G g G' of 3 x 3 weights g, to be rounded once.
+/// G g G' of 3 x 3 weights g, in double so that each value is rounded once.
 std::array<double, most_values> transformed_weight(int64_t size, const float* g) {
   std::array<std::array<double, 6>, 3> columns;
   for (size_t x = 0; x < 3; ++x) columns[x] = spread(size, g[x], g[3 + x], g[6 + x]);
@@ -35,7 +35,7 @@ std::array<double, most_values> transformed_weight(int64_t size, const float* g)
   return values;
 }
 
-/// [out, in, 3, 3] -> [panels][values][channels, in whole chunks][panel].
+/// [out, in, 3, 3] -> [panels][values][channels, padded to chunks][panel].
 at::Tensor in_panels(const at::Tensor& weight, int64_t size, int64_t panel) {
   const int64_t out = weight.size(0), in = weight.size(1), count = (size + 2) * (size + 2);
   const int64_t channels = at::divup(in, winograd_chunk) * winograd_chunk;
@@ -55,7 +55,7 @@ at::Tensor in_panels(const at::Tensor& weight, int64_t size, int64_t panel) {
   return all;
 }
 
-/// Weights of so many floats stay in the second-level cache from block to block.
+/// Most floats of weights that stay in the second-level cache from block to block.
 constexpr int64_t most_near = 1 << 18;
 
 class WinogradConv2d : public PackedLayer {
@@ -91,7 +91,7 @@ class WinogradConv2d : public PackedLayer {
  private:
   struct Pass {
     WinogradTiles tiles;
-    int64_t count;  ///< of tiles
+    int64_t count;  ///< number of tiles
     const float *input, *addend;
     float* output;
   };
@@ -99,12 +99,13 @@ class WinogradConv2d : public PackedLayer {
   int64_t chunks() const { return at::divup(in_, winograd_chunk); }
   int64_t panels() const { return weights_.size(0); }
 
-  /// Floats of the values of so many tiles.
+  /// Floats that the values of `tiles` tiles take.
   int64_t values_of(int64_t tiles) const {
     return at::divup(tiles, kernels_.rows) * kernels_.rows * weights_.size(1) * chunks() *
            winograd_chunk;
   }
-  /// Weights that come from far are read once a block, which is the larger for that.
+  /// Whether the weights do not stay in the cache. They are read once per block then, and blocks
+  /// are larger.
   bool far() const { return weights_.numel() > most_near; }
   int64_t most_tiles() const {
     return at::divup(far() ? most_near : most_near / 8, values_of(kernels_.rows)) * kernels_.rows;
@@ -128,7 +129,7 @@ class WinogradConv2d : public PackedLayer {
                       .multiply = bind(&WinogradConv2d::multiply)});
   }
 
-  /// Of some of the block's parts.
+  /// Transforms a share of the block's parts.
   void transform(const Pass& pass, const WinogradBlock& block, WinogradShare share,
                  float* values) const {
     const int64_t parts = at::divup(block.count, kernels_.rows);
@@ -137,7 +138,7 @@ class WinogradConv2d : public PackedLayer {
         share.begin(parts), share.end(parts), values);
   }
 
-  /// Some panels of the block's output.
+  /// Computes a share of the panels of the block's output.
   void multiply(const Pass& pass, const WinogradBlock& block, WinogradShare share,
                 const float* values) const {
     auto sums = at::empty({weights_.size(1), block.count, kernels_.panel});
@@ -179,7 +180,7 @@ int64_t winograd_tile_size(const LayerParts& parts) {
   if (!is_for_winograd(convolution) || in < 32 || out < 32 ||
       (parts.activation && *parts.activation != OperationKind::relu))
     return 0;
-  // For each pair of channels of an image, in products, of which oneDNN's cost less.
+  // Costs are products per image and pair of channels; a product of oneDNN's counts 7/8.
   const auto pixels = winograd_tiles(2, parts.input_shape, convolution.padding);
   int64_t best = 0, least = 9 * pixels.out_height * pixels.out_width * 7 / 8;
   for (const int64_t size : {2, 4}) {

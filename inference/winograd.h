@@ -8,9 +8,9 @@
 
 namespace composer {
 
-/// The tiles that are quickest for such a layer: 2 or 4 output pixels either way; 0 where oneDNN is
-/// quicker, or it is another layer. Errors are a share of the largest number around; a number that
-/// is not finite makes NaN of other outputs too of each tile that it lies in.
+/// The side of the fastest tiles for the layer, 2 or 4 output pixels; 0 where oneDNN is faster or
+/// the layer is not supported. Rounding errors are relative to the largest number in the tile, and
+/// a number that is not finite makes other outputs of its tiles NaN.
 int64_t winograd_tile_size(const LayerParts& parts);
 
 std::unique_ptr<PackedLayer> packed_by_winograd(const LayerParts& parts, int64_t tile_size);

@@ -1,4 +1,4 @@
-// How the tiles of a convolution by Winograd's algorithm are shared out among threads.
+// How the tiles of a convolution by Winograd's algorithm are divided among threads.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace composer {
 
-/// 3 x 3 of stride 1, without dilation and groups.
+/// Whether the convolution is 3 x 3 with stride 1, without dilation and groups.
 bool is_for_winograd(const Conv2dOptions& options);
 
 /// input_shape: [N, C, H, W].
@@ -26,19 +26,19 @@ struct WinogradShare {
 };
 
 struct WinogradWork {
-  /// Of a block, a share of it: `values` has the block's transformed input.
+  /// Processes a share of a block. values: the block's transformed input.
   using Step = std::function<void(const WinogradBlock& block, WinogradShare share, void* values)>;
 
   const WinogradTiles& tiles;
-  int64_t count;       ///< of tiles, at least one
-  int64_t most_tiles;  ///< that a block should have
-  int64_t panels;      ///< of output channels, which a block's shares take
+  int64_t count;       ///< number of tiles, at least one
+  int64_t most_tiles;  ///< most tiles that a block should have
+  int64_t panels;      ///< panels of output channels, which the shares of a block divide
   std::function<int64_t(int64_t tiles)> value_bytes;
   Step transform, multiply;
 };
 
-/// Block by block by one thread each. Where there are more threads than blocks several share a
-/// block: first they transform its input, then each takes some panels.
+/// Runs each block on one thread. Where there are more threads than blocks, several threads share a
+/// block: they transform its input together, then each computes some panels.
 void compute_winograd(const WinogradWork& work);
 
 }  // namespace composer

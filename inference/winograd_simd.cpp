@@ -24,7 +24,7 @@ using Vector = hn::VFromD<Tag>;
 
 constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
 constexpr int64_t panel = 2 * lanes;
-/// Of a panel, as many as there are registers for: two sums each, and three for the factors.
+/// Most tiles of a part: the registers hold two sums per tile and three factors.
 constexpr int64_t most_rows = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 12 : 6;
 
 HWY_INLINE Vector load_part(const float* from, int64_t n) {
@@ -41,10 +41,10 @@ HWY_INLINE void store_part(Vector v, int64_t n, float* to) {
   std::memcpy(to, all, static_cast<size_t>(n) * sizeof(float));
 }
 
-/// Floats of one of the values of a part's tiles, in one chunk.
+/// Floats of one value of all tiles of a part, in one chunk.
 constexpr int64_t value_size = most_rows * winograd_chunk;
 
-/// Of one row or column: of pixels B' d, of sums A' m.
+/// The transforms of one row or column: B' d of pixels d, A' m of sums m.
 template <size_t size>
 struct Algorithm;
 
@@ -91,7 +91,7 @@ struct Algorithm<4> {
   }
 };
 
-/// A tile's pixels either way.
+/// The side of a tile's input, in pixels.
 template <size_t size>
 constexpr size_t side = size + 2;
 
@@ -99,7 +99,7 @@ constexpr size_t side = size + 2;
 template <size_t size>
 using Pixels = std::array<const float*, side<size> * side<size>>;
 
-/// B' d B of pixels d, of n channels from `channel` on.
+/// B' d B of pixels d, for n channels from `channel` on.
 template <size_t size>
 HWY_INLINE void transform_pixels(const Pixels<size>& pixels, int64_t channel, int64_t n,
                                  int64_t apart, float* to) {
@@ -136,13 +136,13 @@ void transform_input(const WinogradBlock& block, const WinogradInput& input, int
   }
 }
 
-/// What is read later, so much for each chunk.
+/// Memory that is prefetched: `lines` cache lines with each chunk.
 struct Ahead {
   const float* from;
-  int64_t lines;  ///< of 64 bytes
+  int64_t lines;  ///< cache lines of 64 bytes
 };
 
-/// The products of so many tiles' values with a panel of weights.
+/// The products of the values of `rows` tiles with a panel of weights.
 template <size_t rows>
 void multiply_rows(const float* values, int64_t chunks, const float* weights, Ahead ahead,
                    float* sums) {
@@ -192,7 +192,7 @@ void multiply(const WinogradBlock& block, const WinogradFactors& factors, float*
       const WinogradPart part(block, index, most_rows);
       Ahead ahead{};
       if (prefetches) {
-        // Each part takes its share of the next weights, which are `panel` lines a chunk.
+        // Each part prefetches its share of the next weights, which are `panel` lines a chunk.
         const int64_t line = index * panel / parts;
         ahead = {weights + size + line * chunks * winograd_chunk,
                  (index + 1) * panel / parts - line};
@@ -221,10 +221,11 @@ template <size_t size>
 void transform_output(const WinogradBlock& block, const float* sums, const WinogradOutput& output) {
   const auto& tiles = block.tiles;
   for (int64_t i = 0; i < block.count; ++i, sums += panel) {
-    const WinogradPlace place(tiles, block.first + i);
-    const auto rows = std::min<int64_t>(size, tiles.out_height - place.y);
-    const auto columns = std::min<int64_t>(size, tiles.out_width - place.x);
-    const int64_t first = (place.image * tiles.out_height + place.y) * tiles.out_width + place.x;
+    const WinogradPosition position(tiles, block.first + i);
+    const auto rows = std::min<int64_t>(size, tiles.out_height - position.y);
+    const auto columns = std::min<int64_t>(size, tiles.out_width - position.x);
+    const int64_t first =
+        (position.image * tiles.out_height + position.y) * tiles.out_width + position.x;
     for (int64_t c = 0; c < output.count; c += lanes) {
       Vector pixels[size][size];
       transform_sums<size>(sums + c, block.count * panel, pixels);

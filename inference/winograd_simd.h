@@ -11,42 +11,43 @@
 
 namespace composer {
 
-/// Input channels that lie side by side between the parts; where there are fewer, zeros follow.
+/// Input channels that lie side by side in WinogradFactors::values; the last chunk is filled with
+/// zeros.
 inline constexpr int64_t winograd_chunk = 16;
 
 struct WinogradInput {
   const float* from;   ///< [N, height, width, channels]
-  const float* zeros;  ///< as many as there are channels
+  const float* zeros;  ///< [channels] zeros, a pixel outside the images
   int64_t channels;
 };
 
-/// What a panel's sums are made of.
+/// The factors of a panel's sums.
 struct WinogradFactors {
   const float* values;   ///< [parts][values][chunks][rows][winograd_chunk]
   const float* weights;  ///< [values][chunks * winograd_chunk][panel]
   int64_t chunks;
-  /// So many floats from `weights` on come into the cache before they are read: 0 for weights that
-  /// are there already.
+  /// Floats from `weights` on that are prefetched; 0 for weights that are in the cache already.
   int64_t prefetched;
 };
 
-/// Where a panel's output goes.
+/// The output of a panel.
 struct WinogradOutput {
   const float* bias;    ///< [panel]
-  const float* addend;  ///< laid out as `to`, or null; may be it
+  const float* addend;  ///< strides as `to`; may be `to`, or null
   bool relu;
-  float* to;         ///< of the panel's first channel, in the first image's first pixel
-  int64_t channels;  ///< of a pixel, from one to the next
-  int64_t count;     ///< of those, how many the panel has
+  float* to;         ///< the panel's first channel of the first pixel
+  int64_t channels;  ///< floats from one pixel to the next
+  int64_t count;     ///< output channels of the panel
 };
 
-/// For one set of vector instructions and one size of tiles.
+/// The functions for one set of vector instructions and one size of tiles.
 struct WinogradKernels {
   /// Output channels that are computed together; 0 where there are no vectors.
   int64_t panel;
-  int64_t rows;  ///< tiles of a part, at most
+  int64_t rows;  ///< most tiles of a part
 
-  /// The values of parts [begin, end) of the block's. to: WinogradFactors::values, of all.
+  /// Computes the values of parts [begin, end) of the block. to: the WinogradFactors::values of all
+  /// parts.
   void (*transform_input)(const WinogradBlock& block, const WinogradInput& input, int64_t begin,
                           int64_t end, float* to);
   /// sums: [values][count][panel].
@@ -55,7 +56,7 @@ struct WinogradKernels {
                            const WinogradOutput& output);
 };
 
-/// The best that this CPU has, for tiles of 2 or 4 output pixels either way.
+/// The best kernels for this CPU. size: side of the tiles, 2 or 4 output pixels.
 const WinogradKernels& winograd_kernels(int64_t size);
 
 }  // namespace composer

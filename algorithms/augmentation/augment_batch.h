@@ -1,5 +1,6 @@
-// Changes drawn for each image by itself, carried out on whole batches or on the loader's threads:
-// what randaugment, trivialaugment, autoaugment and augmix share.
+// Random changes per image, on whole batches or on the loader's threads: the base of randaugment,
+// trivialaugment, autoaugment and augmix. On a GPU only Torch operators are used, without a loop
+// over images or a wait for the device.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,41 +8,40 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "algorithms/augmentation/image_op.h"
+#include "algorithms/parts/unrestricted_algorithm.h"
 #include "base/loading/image_size.h"
 #include "base/random.h"
-#include "composer/loop/algorithm.h"
 #include "composer/loop/state.h"
 
 namespace composer {
 
-/// Of the hyperparameter `where`.
+/// The help text of the hyperparameter `where`.
 inline constexpr const char* where_doc =
     "device: whole batches before they are normalised; loader: single images on its threads";
 
-/// images: uint8 [N, H, W, C], C is 1 or 3, on any device; they stay as they are. Gives image i as
-/// draw(i) says. draw is called by several threads at once, for every i in [0, N).
+/// Changes image i as draw(i) says; returns new images. images: uint8 [N, H, W, C] on any device, C
+/// is 1 or 3. draw is called by several threads at once, for every i in [0, N).
 at::Tensor augment_batch(const at::Tensor& images, const std::function<Steps(int64_t)>& draw);
 at::Tensor augment_batch(const at::Tensor& images, const std::function<AugMixDraw(int64_t)>& draw);
 
-/// An algorithm that changes each training image as drawn for it. Draw: Steps or AugMixDraw.
+/// An algorithm that applies a random draw to each training image. Draw: Steps or AugMixDraw.
 template <class Draw>
-class DrawnPerImage : public Algorithm {
+class DrawnPerImage : public UnrestrictedAlgorithm {
  public:
   SampleTransform sample_transform(const State&) override {
     if (where_ != "loader") return {};
-    return [purpose = purpose_, draw = draw_](const MutableImage& image, const SampleKey& place) {
-      Random random(place.seed, purpose, place.epoch, place.sample);
+    return [purpose = purpose_, draw = draw_](const MutableImage& image, const SampleKey& key) {
+      Random random(key.seed, purpose, key.epoch, key.sample);
       apply_draw(draw(random, {image.height, image.width}), image);
     };
   }
 
-  std::string prevents_graph_capture() const override { return {}; }
-  std::string prevents_sharding() const override { return {}; }
   bool listens(Event event) const override { return event != Event::augment || where_ == "device"; }
 
-  /// Draws by the batch and the image's place in that of all ranks.
+  /// Draws depend on the batch and on the image's index in the batch of all ranks.
   void augment(State& state) override {
     auto& images = state.raw_batch.images;
     const ImageSize size{images.size(1), images.size(2)};
@@ -64,5 +64,18 @@ class DrawnPerImage : public Algorithm {
   std::string purpose_, where_;
   Drawing draw_;
 };
+
+/// Applies the operation of image_op.h to a batch; returns new images. images: uint8 [n, H, W, C],
+/// C is 1 or 3. magnitudes: float32 [n] on the same device, as in ImageStep. The pixels are within
+/// one grey level of torchvision 0.26's autoaugment._apply_op on uint8 tensors.
+at::Tensor apply(ImageOp op, const at::Tensor& images, const at::Tensor& magnitudes,
+                 Interpolation interpolation = Interpolation::nearest);
+
+/// Applies steps[i] to image i. At each step the images with the same op are gathered, changed
+/// together and put back.
+at::Tensor apply_batched(const at::Tensor& images, const std::vector<Steps>& steps);
+
+/// Applies draws[i] to image i; see AugMixDraw.
+at::Tensor apply_batched(const at::Tensor& images, const std::vector<AugMixDraw>& draws);
 
 }  // namespace composer

@@ -1,7 +1,5 @@
 #include "algorithms/augmentation/byte_ops.h"
 
-#include <algorithm>
-
 #include "algorithms/augmentation/byte_ops_simd.h"
 #include "base/simd.h"
 

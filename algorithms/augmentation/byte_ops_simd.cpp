@@ -27,7 +27,7 @@ HWY_INLINE hn::VFromD<D> load(D d, const float* at) {
   return hn::LoadU(d, at);
 }
 
-/// Whole numbers up to 255; packing makes 0 of the negative ones.
+/// Whole numbers up to 255; packing turns negative numbers into 0.
 template <class V>
 HWY_INLINE auto below_256(V levels) {
   return to_int(hn::Min(levels, hn::Set(hn::DFromV<V>(), 255.0f)));
@@ -38,7 +38,7 @@ HWY_INLINE V mixed(V factor, V value, V rest, V other) {
   return hn::Add(hn::Mul(factor, value), hn::Mul(rest, other));
 }
 
-/// Four vectors' bytes.
+/// Stores the bytes of four vectors.
 template <class Levels>
 HWY_INLINE void store_packed(const Levels& levels, uint8_t* to) {
   const auto bytes = pack_bytes(levels(0), levels(1), levels(2), levels(3));
@@ -61,7 +61,7 @@ HWY_INLINE int64_t blend_any(const Blend& by, const T* others, uint8_t* values, 
   return done;
 }
 
-/// Of a vector's values from the i-th on, whose channels follow one another.
+/// Repeats the numbers of the channels over a vector that starts at value i.
 template <class D>
 HWY_INLINE hn::VFromD<D> cycled(D d, const std::array<float, 3>& of_channels, size_t i) {
   HWY_ALIGN std::array<float, hn::MaxLanes(D())> values;
@@ -124,7 +124,7 @@ HWY_INLINE hn::VFromD<NarrowTag<int32_t>> greys(const Pixels& from) {
   return to_int(hn::Add(red_and_green, hn::Mul(hn::Set(d, 0.114f), from.blue)));
 }
 
-/// Four pixels.
+/// Stores the 12 bytes of four pixels.
 HWY_INLINE void store_block(hn::VFromD<hn::FixedTag<uint8_t, 16>> bytes, uint8_t* to) {
   const hn::FixedTag<uint32_t, 4> d32;
   const uint32_t last = hn::ExtractLane(hn::BitCast(d32, bytes), 2);

@@ -1,5 +1,5 @@
-// byte_ops.h in vector instructions. Each returns how many of the first values (or pixels) it took
-// care of; none where the CPU has no such instructions.
+// byte_ops.h in vector instructions. Each function processes the first values (or pixels) and
+// returns their number; 0 where the CPU lacks the instructions.
 #pragma once
 
 #include "algorithms/augmentation/byte_ops.h"

@@ -31,7 +31,7 @@ void contrast(double factor, const MutableImage& image) {
   scale(by.factor, by.rest * mean, image);
 }
 
-/// The edge blends with itself, the inside with its 3x3 mean in which the centre counts five times.
+/// Blends the inside with its 3x3 mean, where the centre counts five times; the edge stays.
 void sharpness(double factor, const MutableImage& image) {
   if (image.height <= 2 || image.width <= 2) return;
   const int64_t c = image.channels, row = image.width * c, n = values_of(image);
@@ -59,7 +59,7 @@ void autocontrast(const MutableImage& image) {
   bytes::stretch(by, image.pixels, values_of(image));
 }
 
-/// The histogram of a channel's pixels to a table that flattens it.
+/// The lookup table that equalizes the histogram of a channel.
 bytes::Table equalizing(const std::array<uint32_t, 256>& counts) {
   const auto brightest =
       std::find_if(counts.rbegin(), counts.rend(), [](uint32_t n) { return n > 0; });

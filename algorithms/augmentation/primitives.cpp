@@ -18,7 +18,7 @@ double with_sign(double magnitude, Random& random) {
   return random.below(2) == 0 ? magnitude : -magnitude;
 }
 
-/// Weaker or stronger, each half of the time; 1 changes nothing.
+/// A factor below or above 1, equally likely; 1 changes nothing.
 double symmetric_factor(ImageOp op, double severity, Random& random) {
   if (random.below(2) == 0) return random.uniform(1 - 0.09 * severity, 1);
   const double factor = random.uniform(1, std::max(severity, 1.0));
@@ -55,6 +55,19 @@ ImageStep draw_primitive(Random& random, ImageSize size, double severity, const 
     default:
       return {op};
   }
+}
+
+float evenly_spaced(double first, double last, int64_t n, int64_t i) {
+  const auto low = static_cast<float>(first), high = static_cast<float>(last);
+  const double step = (high - low) / static_cast<float>(n - 1);
+  const double value = i < n / 2 ? low + step * static_cast<double>(i)
+                                 : high - step * static_cast<double>(n - 1 - i);
+  return static_cast<float>(value);
+}
+
+double posterize_bits(double most, int64_t n, int64_t i) {
+  const auto steps_a_bit = static_cast<float>(static_cast<double>(n - 1) / most);
+  return 8 - std::nearbyint(static_cast<float>(i) / steps_a_bit);
 }
 
 }  // namespace composer

@@ -9,7 +9,7 @@
 // After foreach_target.h
 #include "base/vectors_inl.h"
 
-// Compiled without contraction: what the plain form rounds twice is not fused.
+// Compiled without contraction, so that operations that round twice in plain code are not fused.
 HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {
@@ -25,7 +25,7 @@ using FloatVector = hn::VFromD<Floats>;
 
 constexpr size_t lanes = hn::MaxLanes(Floats());
 
-/// Of `lanes` pixels from column `first` on.
+/// The positions of `lanes` pixels from column `first` on.
 HWY_INLINE FloatVector positions(const WarpAxis& axis, float row, size_t first) {
   const Floats d;
   auto sum = hn::MulAdd(hn::Set(d, row), hn::Set(d, axis.of_row),
@@ -40,14 +40,14 @@ HWY_INLINE IntVector offsets_of(const WarpFrame& from, IntVector columns, IntVec
   return hn::Add(hn::Mul(rows, hn::Set(d, from.row)), hn::Mul(columns, hn::Set(d, from.channels)));
 }
 
-/// What `lanes` pixels blend. shares: of the pixel at the upper left, upper right, lower left and
-/// lower right; vector i holds those of the pixels i, i + 4, ...
+/// How `lanes` pixels are blended. shares: the weights of the upper left, upper right, lower left
+/// and lower right pixel; vector i holds the weights of pixels i, i + 4, ...
 struct Blends {
   alignas(32) int32_t offsets[lanes];
   alignas(32) float shares[4 * lanes];
 };
 
-/// Halves of blocks: the lower ones of both, the upper ones of both.
+/// The lower, or upper, halves of the blocks of a and b, interleaved.
 HWY_INLINE FloatVector lower_halves(FloatVector a, FloatVector b) {
   const NarrowTag<double> d;
   return hn::BitCast(Floats(), hn::InterleaveLower(d, hn::BitCast(d, a), hn::BitCast(d, b)));
@@ -82,14 +82,14 @@ void find_blends(const WarpAxis& x, const WarpAxis& y, float row, const WarpFram
   }
 }
 
-/// A pixel a block: bytes `which` of `pixels` as numbers, times one of the shares.
+/// One pixel per block: bytes `which` of `pixels` as numbers, times one of the shares.
 template <int share>
 HWY_INLINE FloatVector weighted(ByteVector pixels, ByteVector which, FloatVector shares) {
   const auto numbers = hn::BitCast(Ints(), hn::TableLookupBytesOr0(pixels, which));
   return hn::Mul(hn::ConvertTo(Floats(), numbers), hn::Broadcast<share>(shares));
 }
 
-/// Makes a pixel's three bytes from `first` on four numbers, the last of which is 0.
+/// Indices that expand the three bytes of a pixel at `first` to four numbers, the last 0.
 template <uint8_t first>
 HWY_INLINE ByteVector channels_at() {
   constexpr uint8_t no = 0x80;
@@ -98,7 +98,7 @@ HWY_INLINE ByteVector channels_at() {
   return hn::LoadDup128(Bytes(), which);
 }
 
-/// Pixels `i`, `i + 4`, ..., each channel in 32 bits.
+/// The blended pixels i, i + 4, ..., each channel in 32 bits.
 HWY_INLINE IntVector blended(const Blends& blends, size_t i, const WarpFrame& from) {
   const auto left = channels_at<0>(), right = channels_at<3>();
   const auto shares = hn::Load(Floats(), blends.shares + lanes * i);
@@ -113,7 +113,7 @@ HWY_INLINE IntVector blended(const Blends& blends, size_t i, const WarpFrame& fr
   return to_nearest_int(sum);
 }
 
-/// `lanes` pixels, and 4 bytes more that mean nothing.
+/// Writes `lanes` pixels, followed by 4 unused bytes.
 HWY_INLINE void blend(const Blends& blends, const WarpFrame& from, uint8_t* out) {
   constexpr uint8_t no = 0x80;
   alignas(16) static constexpr uint8_t three_of_four[16] = {0,  1,  2,  4,  5,  6,  8,  9,

@@ -2,15 +2,15 @@
 // false, without having done anything, where the CPU has none or an axis is not fusible.
 #pragma once
 
-#include "algorithms/augmentation/warp_row.h"
+#include "algorithms/augmentation/warp.h"
 
 namespace composer {
 
-/// offsets: of the pixels nearest to what the row reads, as many as the axes have columns.
+/// offsets: the offsets of the nearest pixels of a row, one per column of the axes.
 bool nearest_offsets_fused(const WarpAxis& x, const WarpAxis& y, float row, const WarpFrame& from,
                            int32_t* offsets);
 
-/// Of three channels.
+/// For three channels.
 bool bilinear_row_fused(const WarpAxis& x, const WarpAxis& y, float row, const WarpFrame& from,
                         int64_t n, uint8_t* out);
 

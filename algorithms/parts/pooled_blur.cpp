@@ -13,9 +13,9 @@
 namespace composer {
 namespace {
 
-// Rows are arrays of n = W * C numbers, the channels of a pixel side by side; a padded row has a
-// pixel more at each end. Arithmetic is in float32. A choice is the window's position of the
-// largest, 3 * row + column.
+// Rows are arrays of n = W * C numbers, the channels of a pixel side by side; a padded row has one
+// more pixel at each end. Arithmetic is in float32. A choice is the position of the largest number
+// in its window, 3 * row + column.
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
@@ -44,7 +44,7 @@ COMPOSER_CLONES_AVX512 void narrow(const int32_t* from, uint8_t* to, int64_t n) 
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(from[i]);
 }
 
-/// The largest of a, b, c, the first of equals; nan counts as largest. which: 0, 1 or 2.
+/// The largest of a, b and c; of equal numbers the first. NaN counts as largest. which: 0, 1 or 2.
 COMPOSER_CLONES_AVX512 void largest(const float* a, const float* b, const float* c, float* value,
                                     int32_t* which, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -68,8 +68,8 @@ COMPOSER_CLONES_AVX512 void blur_three(const float* a, const float* b, const flo
   for (int64_t i = 0; i < n; ++i) to[i] = 0.25f * (a[i] + c[i]) + 0.5f * b[i];
 }
 
-/// to += the gradients of the three pixels whose windows hold this one, where they chose it; first:
-/// the code of the window's first column. Padded rows.
+/// to += the gradients of the three pixels whose windows contain this pixel and chose it. first:
+/// the choice of the window row's first column. gradient and choice are padded rows.
 COMPOSER_CLONES_AVX512 void add_chosen(const float* gradient, const int32_t* choice, int32_t first,
                                        int64_t channels, float* to, int64_t n) {
   const float *g1 = gradient + channels, *g2 = g1 + channels;
@@ -80,8 +80,8 @@ COMPOSER_CLONES_AVX512 void add_chosen(const float* gradient, const int32_t* cho
   }
 }
 
-/// The last three rows of a sweep down an image, found by their number, and a constant row for
-/// those outside.
+/// The last three rows of a sweep down an image by row number, and a constant row for rows outside
+/// the image.
 template <class T>
 class Rows {
  public:
@@ -108,7 +108,7 @@ struct Shape {
   int64_t out_row() const { return out_width() * channels; }
 };
 
-/// Sweeps down images, input to output.
+/// The forward sweep down an image, from input to output.
 template <class T>
 class Forward {
  public:
@@ -172,7 +172,7 @@ class Forward {
   std::vector<float> out_ = std::vector<float>(s_.out_row());
 };
 
-/// Sweeps down images, the output's gradient to the input's.
+/// The backward sweep down an image, from the output's gradient to the input's gradient.
 template <class T>
 class Backward {
  public:
@@ -227,8 +227,8 @@ class Backward {
   std::vector<float> sum_ = std::vector<float>(s_.row());
 };
 
-/// sweep(image, begin, end) for all rows of all images, in parallel; `make` makes a thread's own
-/// sweep.
+/// Calls sweep(image, begin, end) for all rows of all images in parallel. make: makes the sweep of
+/// a thread.
 void for_rows(int64_t images, int64_t rows, const auto& make) {
   constexpr int64_t rows_worth_a_thread = 16;
   at::parallel_for(0, images * rows, rows_worth_a_thread, [&](int64_t begin, int64_t end) {

@@ -1,13 +1,12 @@
-// The 3x3 max pooling and blur of blurpool in one pass on the CPU. LibTorch's unstrided pooling
-// writes an 8-byte index for every pixel; with the blur it was measured at 3 to 7 times the time of
-// this.
+// The 3x3 max pooling and the blur of blurpool in one pass on the CPU. LibTorch's unstrided pooling
+// writes an 8-byte index per pixel and takes, with the blur, 3 to 7 times as long.
 #pragma once
 
 #include <ATen/ATen.h>
 
 namespace composer {
 
-/// Whether pooled_blur takes `input`: on the CPU, channels-last, float32 or bfloat16.
+/// Whether pooled_blur supports `input`: on the CPU, channels-last, float32 or bfloat16.
 bool pooled_blur_takes(const at::Tensor& input);
 
 /// Max pooling 3x3 with stride 1 and padding 1, then the blur [1 2 1] x [1 2 1] / 16 with padding 1

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "base/random.h"
 
@@ -14,6 +16,13 @@ at::Tensor uniform_by_fan_in(int64_t rows, int64_t columns, Random random) {
   std::generate_n(weight.data_ptr<float>(), weight.numel(),
                   [&] { return static_cast<float>(random.uniform(-bound, bound)); });
   return weight;
+}
+
+constexpr float kLeastStep = std::numeric_limits<float>::epsilon();
+
+/// `values` with the gradient of `of`.
+at::Tensor straight_through(const at::Tensor& values, const at::Tensor& of) {
+  return of + (values - of).detach();
 }
 
 }  // namespace
@@ -84,6 +93,27 @@ Factorized::Factorized(std::shared_ptr<Layer> first, std::shared_ptr<Layer> seco
 
 std::string Factorized::describe() const {
   return "Factorized: " + first()->describe() + ", " + second()->describe();
+}
+
+at::Tensor rounded_activations(const at::Tensor& values, int64_t bits) {
+  if (values.numel() == 0) return values;
+  const auto most = static_cast<float>((int64_t{1} << bits) - 1);
+  const auto [smallest, largest] = at::aminmax(values.detach().to(at::kFloat));
+  const auto low = smallest.clamp_max(0), high = largest.clamp_min(0);
+  const auto scale = ((high - low) / most).clamp_min(kLeastStep);
+  const auto zero_point = (-(low / scale).round()).clamp(0, most);
+  const auto numbers = values.detach().to(at::kFloat);
+  const auto codes = ((numbers / scale).round() + zero_point).clamp(0, most);
+  return straight_through(((codes - zero_point) * scale).to(values.scalar_type()), values);
+}
+
+at::Tensor rounded_weight(const at::Tensor& weight) {
+  const auto numbers = weight.detach().to(at::kFloat);
+  std::vector<int64_t> rows(static_cast<size_t>(weight.dim()), 1);
+  rows[0] = -1;
+  const auto scale = (numbers.flatten(1).abs().amax(1) / 127.5F).clamp_min(kLeastStep).view(rows);
+  const auto codes = (numbers * scale.reciprocal()).round().clamp(-128, 127);
+  return straight_through((codes * scale).to(weight.scalar_type()), weight);
 }
 
 }  // namespace composer

@@ -1,32 +1,77 @@
-// Layers that one method puts in place and that others must see through: convolutions with gates
-// (squeeze_excite), and pairs of low rank (factorize).
+// Layers that one method puts into a model and other methods must support: convolutions with gates
+// (squeeze_excite), pairs of low rank (factorize), and layers that round (quantization_aware).
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "algorithms/parts/rounding.h"
 #include "nn/network/layers.h"
 
 namespace composer {
 
+/// float32 or bfloat16 values -> the numbers of the nearest of 2^bits codes, which cover all values
+/// and represent 0 exactly. The gradient passes through unchanged.
+at::Tensor rounded_activations(const at::Tensor& values, int64_t bits);
+
+/// weight [out, ...] -> the numbers of its int8 codes, with one scale per output. The gradient
+/// passes through unchanged.
+at::Tensor rounded_weight(const at::Tensor& weight);
+
+/// Rounds the input and the weight of a convolution or a linear layer, or leaves them as they are.
+struct Rounder {
+  int64_t bits = 0;  ///< bits of activations; 0: no rounding
+
+  at::Tensor input(const at::Tensor& values) const {
+    return bits == 0 ? values : rounded_activations(values, bits);
+  }
+  at::Tensor weight(const at::Tensor& values) const {
+    return bits == 0 ? values : rounded_weight(values);
+  }
+};
+
+/// A layer that computes with several convolutions or linear layers.
+class RoundsWithin {
+ public:
+  virtual ~RoundsWithin() = default;
+
+  /// forward() in training with the inputs and weights of the inner layers rounded. The caller
+  /// rounds the layer's own parameter.
+  virtual at::Tensor forward_rounded(const at::Tensor& input, const Rounder& rounder) = 0;
+};
+
+/// Gives a tensor another value until the end of the scope.
+class Exchanged {
+ public:
+  Exchanged(at::Tensor& tensor, at::Tensor value)
+      : tensor_(tensor), before_(std::exchange(tensor, std::move(value))) {}
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+  ~Exchanged() { tensor_ = std::move(before_); }
+
+ private:
+  at::Tensor& tensor_;
+  at::Tensor before_;
+};
+
 /// input * sigmoid(excite * relu(squeeze * mean(input))), the mean over height and width.
-/// input [N, C, H, W], squeeze [latent, C], excite [C, latent]. rounder: of what the two linear
-/// layers read.
+/// input [N, C, H, W], squeeze [latent, C], excite [C, latent]. rounder: rounds the inputs and
+/// weights of the two linear layers.
 at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
                           const at::Tensor& excite, const Rounder& rounder = {});
 
-/// A convolution and the gates of its output. Holds the convolution's parameters under their names,
-/// and "squeeze" and "excite".
+/// A convolution whose output channels are gated. Has the convolution's parameters under their
+/// names, and "squeeze" and "excite".
 class SqueezeExciteConv : public Layer {
  public:
   /// The new weights are drawn uniformly by fan-in from `seed` and `index`.
   SqueezeExciteConv(std::shared_ptr<Conv2d> conv, int64_t latent_channels, uint64_t seed,
                     uint64_t index);
 
-  /// The gates of `gates` around another convolution with as many output channels.
+  /// Another convolution with the same number of output channels, gated by the weights of `gates`.
   SqueezeExciteConv(std::shared_ptr<Conv2d> conv, const SqueezeExciteConv& gates);
 
   at::Tensor forward(const at::Tensor& input) override;
@@ -43,17 +88,18 @@ class SqueezeExciteConv : public Layer {
   std::shared_ptr<Conv2d> conv_;
 };
 
-/// A line for Params::check() where `wanted`, the value of `key`, is no share below 1 and no whole
-/// number up to a million; else "".
+/// A line for Params::check() if `wanted`, the value of `key`, is neither a share below 1 nor a
+/// whole number up to a million; else "".
 std::string check_width(const std::string& key, double wanted);
 
-/// `wanted` channels or features, below 1 a share of `full`; rounded down but at least one.
+/// The number of channels or features that `wanted` means: a share of `full` if below 1. Rounded
+/// down, at least 1.
 int64_t inner_width(double wanted, int64_t full);
 
-/// The convolution that `layer` is or puts gates on, or null.
+/// `layer` if it is a convolution, the convolution that it gates, or null.
 std::shared_ptr<Conv2d> conv_of(Layer& layer);
 
-/// Two thin layers in place of a wide one, in slots "0" and "1".
+/// Two thin layers that replace a wide one, in slots "0" and "1".
 class Factorized : public Block {
  public:
   Factorized(std::shared_ptr<Layer> first, std::shared_ptr<Layer> second);

@@ -32,14 +32,14 @@ bool WeightCopy::ready(const torch::nn::Module& model, const ShardedParameters* 
   follow(model, divided);
   std::vector<std::string> problems;
   for (const auto& weight : weights_) copies_.push_back(at::empty_like(weight));
-  for (const auto& [name, place, owner, own] : names_) {
+  for (const auto& [name, index, owner, own] : names_) {
     const auto found = loaded_.find(prefix_ + name);
-    const auto& meant = own ? weights_[place] : elsewhere_[place];
+    const auto& meant = own ? weights_[index] : elsewhere_[index];
     if (found == loaded_.end() || found->second.sizes() != meant.sizes())
       problems.push_back("the checkpoint has no tensor '" + prefix_ + name +
                          "' of the model's shape; do model_name and the algorithms fit it?");
     else if (own)
-      copies_[place].copy_(found->second);
+      copies_[index].copy_(found->second);
   }
   if (!problems.empty()) throw UserError(problems);
   loaded_.clear();
@@ -60,18 +60,18 @@ void WeightCopy::drop() {
 void WeightCopy::follow(const torch::nn::Module& model, const ShardedParameters* divided) {
   names_.clear(), weights_.clear(), copies_.clear(), elsewhere_.clear();
   started_ = true;
-  std::map<const at::TensorImpl*, size_t> places;
+  std::map<const at::TensorImpl*, size_t> indices;
   const auto add = [&](const auto& items) {
     for (const auto& item : items) {
       const at::Tensor& tensor = item.value();
       const bool own = divided == nullptr || divided->is_own(tensor);
       auto& list = own ? weights_ : elsewhere_;
-      const auto [place, fresh] = places.try_emplace(tensor.unsafeGetTensorImpl(), list.size());
+      const auto [index, fresh] = indices.try_emplace(tensor.unsafeGetTensorImpl(), list.size());
       if (fresh)
         list.push_back(own ? tensor
                            : at::empty(tensor.sizes(), tensor.options().device(at::kMeta)));
       const auto owner = divided == nullptr ? std::nullopt : divided->owner(tensor);
-      names_.push_back({item.key(), place->second, owner, own});
+      names_.push_back({item.key(), index->second, owner, own});
     }
   };
   add(model.named_parameters());
@@ -80,9 +80,9 @@ void WeightCopy::follow(const torch::nn::Module& model, const ShardedParameters*
 
 std::vector<at::Tensor> WeightCopy::copies_of_all() const {
   std::vector<at::Tensor> copies;
-  std::set<size_t> places;
-  for (const auto& [name, place, owner, own] : names_)
-    if (!owner && places.insert(place).second) copies.push_back(copies_[place]);
+  std::set<size_t> indices;
+  for (const auto& [name, index, owner, own] : names_)
+    if (!owner && indices.insert(index).second) copies.push_back(copies_[index]);
   return copies;
 }
 
@@ -95,13 +95,15 @@ void WeightCopy::swap() {
   }
 }
 
-void WeightCopy::save(StateDict& state) const {
+StateDict WeightCopy::save() const {
+  StateDict state;
   state.tensors.insert(loaded_.begin(), loaded_.end());
   if (loaded_.empty())
-    for (const auto& [name, place, owner, own] : names_) {
-      state.tensors[prefix_ + name] = own ? copies_[place] : elsewhere_[place];
+    for (const auto& [name, index, owner, own] : names_) {
+      state.tensors[prefix_ + name] = own ? copies_[index] : elsewhere_[index];
       if (owner) state.holders[prefix_ + name] = *owner;
     }
+  return state;
 }
 
 void WeightCopy::load(const StateDict& state) {

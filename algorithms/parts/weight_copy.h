@@ -1,5 +1,4 @@
-// A second set of a model's tensors that follows training from one side: what methods that average
-// weights (ema, swa) share.
+// A copy of a model's tensors for methods that average weights (ema, lookahead, swa).
 #pragma once
 
 #include <torch/nn/module.h>
@@ -19,7 +18,7 @@ struct TensorPairs {
   std::vector<at::Tensor> averages, values;
 };
 
-/// Of lists that run in parallel, the pairs whose values are floating point, or the others.
+/// The pairs of the parallel lists whose values are floating point, or the other pairs.
 TensorPairs pairs_of(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
                      bool floating);
 
@@ -28,41 +27,41 @@ TensorPairs pairs_of(const std::vector<at::Tensor>& averages, const std::vector<
 void move_averages(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
                    double share);
 
-/// A copy of the tensors of a model, on their device and with their strides; where ranks share the
-/// parameters out, of those that are this rank's. Outlives no surgery: start it after init.
+/// A copy of the tensors of a model with their devices and strides; with sharded parameters, of
+/// this rank's parameters. Surgery invalidates it: start it after init.
 class WeightCopy {
  public:
-  /// prefix: of the names in a StateDict, for instance "shadow.". buffers: whether they belong to
-  /// it, beside the parameters.
+  /// prefix: prefix of the names in a StateDict, for instance "shadow.". buffers: whether buffers
+  /// are copied too.
   WeightCopy(std::string prefix, bool buffers) : prefix_(std::move(prefix)), buffers_(buffers) {}
 
-  /// Whether there is one: since start() or load(). Puts what was loaded beside `model`'s tensors;
-  /// throws UserError naming the tensors that do not fit.
+  /// Whether there is a copy, from start() or load(). Assigns loaded tensors to those of `model`;
+  /// throws UserError that names the tensors that do not fit.
   bool ready(const torch::nn::Module& model, const ShardedParameters* divided = nullptr);
-  /// Copies `model`. divided: who has its parameters; null: every rank has all.
+  /// Copies `model`. divided: the owners of its parameters; null: every rank has all parameters.
   void start(const torch::nn::Module& model, const ShardedParameters* divided = nullptr);
   void drop();
 
-  /// The model's tensors, each once, and their copies in the same order. Both empty before ready()
-  /// or start().
+  /// The model's tensors, each once, and their copies in the same order. Both are empty before
+  /// ready() or start().
   const std::vector<at::Tensor>& weights() const { return weights_; }
   const std::vector<at::Tensor>& copies() const { return copies_; }
-  /// Copies of what every rank has.
+  /// The copies of tensors that every rank has.
   std::vector<at::Tensor> copies_of_all() const;
 
-  /// Exchanges values with the model. No tensor changes its storage.
+  /// Swaps values with the model. Tensors keep their storage.
   void swap();
 
-  /// The copies, not copies of them, under prefix + the model's name.
-  void save(StateDict& state) const;
+  /// The copies themselves under prefix + the model's name.
+  StateDict save() const;
   void load(const StateDict& state);
 
  private:
-  /// A tensor of the model under one of its names: one that layers share has several.
+  /// A name of a tensor of the model; a tensor that layers share has several names.
   struct Named {
     std::string name;
-    size_t place;                  ///< in weights_; of another rank's tensor in elsewhere_
-    std::optional<int64_t> owner;  ///< the rank that alone has it
+    size_t index;  ///< index in weights_, or in elsewhere_ for another rank's tensor
+    std::optional<int64_t> owner;  ///< rank that owns the tensor; empty: all ranks have it
     bool own;
   };
 
@@ -70,9 +69,9 @@ class WeightCopy {
 
   std::string prefix_;
   bool buffers_;
-  std::vector<Named> names_;  ///< all of the model
+  std::vector<Named> names_;  ///< all names of the model
   std::vector<at::Tensor> weights_, copies_;
-  std::vector<at::Tensor> elsewhere_;  ///< shapes of other ranks' tensors, without memory
+  std::vector<at::Tensor> elsewhere_;  ///< other ranks' tensors, on the meta device
   bool started_ = false;
   std::map<std::string, at::Tensor> loaded_;  ///< by prefixed name, until ready()
 };

@@ -63,9 +63,9 @@ at::Tensor partners_within(std::string_view method, const State& state) {
 at::Tensor pick(const at::Tensor& images, int64_t dim, const at::Tensor& index) {
   if (images.suggest_memory_format() != at::MemoryFormat::ChannelsLast)
     return images.index_select(dim, index);
-  static constexpr std::array<int64_t, 4> place{0, 3, 1, 2};
+  static constexpr std::array<int64_t, 4> permuted{0, 3, 1, 2};
   return images.permute({0, 2, 3, 1})
-      .index_select(place[static_cast<size_t>(dim)], index)
+      .index_select(permuted[static_cast<size_t>(dim)], index)
       .permute({0, 3, 1, 2});
 }
 

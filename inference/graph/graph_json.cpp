@@ -2,7 +2,6 @@
 
 #include <c10/core/ScalarType.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
@@ -15,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// One function each way lists the members of an options' struct: `member` writes or reads one.
+/// Calls member(key, value) for each member of an options struct, to write or to read it.
 template <class Options>
 void members(Options& options, const auto& member) {
   using Plain = std::remove_const_t<Options>;
@@ -65,7 +64,7 @@ OperationOptions read_options(const Json& json) {
   return options;
 }
 
-/// Those that operations of the kind have.
+/// Reads the options of an operation of the kind.
 OperationOptions options_from(OperationKind kind, const Json& json) {
   switch (kind) {
     case OperationKind::adaptive_avg_pool2d:

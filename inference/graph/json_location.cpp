@@ -1,22 +1,20 @@
 #include "inference/graph/json_location.h"
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <utility>
 
 namespace composer {
 
-void rethrow_at(const std::string& place) {
+void rethrow_at(const std::string& location) {
   try {
     throw;
   } catch (const nlohmann::json::exception& error) {
     const std::string text = error.what();
-    const auto end = text.find("] ");  // of the library's name for it
-    throw std::invalid_argument(place + ": " +
+    const auto end = text.find("] ");  // the end of the library's prefix
+    throw std::invalid_argument(location + ": " +
                                 (end == std::string::npos ? text : text.substr(end + 2)));
   } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(place + ": " + error.what());
+    throw std::invalid_argument(location + ": " + error.what());
   }
 }
 

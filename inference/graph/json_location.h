@@ -1,4 +1,4 @@
-// Where in a JSON file something is wrong.
+// Errors that name a location in a JSON file.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 
 namespace composer {
 
-/// In a handler: what is caught goes on, complaints and nlohmann's as at_place says.
-[[noreturn]] void rethrow_at(const std::string& place);
+/// Call it in a handler: rethrows the current exception as at_location() does.
+[[noreturn]] void rethrow_at(const std::string& location);
 
-/// What `read` gives; its complaints, and nlohmann's, become std::invalid_argument that names the
-/// place: "graph.values[3]: ...".
+/// Returns read(). Its std::invalid_argument and nlohmann's exceptions become std::invalid_argument
+/// that names the location: "graph.values[3]: ...".
 template <class Read>
-decltype(auto) at_place(const std::string& place, const Read& read) {
+decltype(auto) at_location(const std::string& location, const Read& read) {
   try {
     return read();
   } catch (...) {
-    rethrow_at(place);
+    rethrow_at(location);
   }
 }
 
-/// Complains where `json` is no whole number: of 64 bits, with a sign or without.
+/// Throws std::invalid_argument where `json` is no whole number of 64 bits, signed or unsigned.
 void check_whole(const nlohmann::ordered_json& json, bool is_signed);
 
-/// json[key] -> value, as at_place of the key. A whole number, and those of a list, are no
-/// fractions.
+/// Reads json[key] into value; errors name the key. Whole numbers, alone or in a list, must not
+/// have a fraction.
 template <class Json, class Value>
 void read_key(const Json& json, const std::string& key, Value& value) {
-  at_place(key, [&] {
+  at_location(key, [&] {
     const Json& from = json.at(key);
     if constexpr (std::is_same_v<Value, int64_t> || std::is_same_v<Value, size_t>) {
       check_whole(from, std::is_signed_v<Value>);
@@ -50,15 +50,15 @@ Value read_key(const Json& json, const std::string& key) {
   return value;
 }
 
-/// As at_place of each entry of the list json[key].
+/// Calls read() with each entry of the list json[key]; errors name the entry.
 template <class Json, class Read>
 void read_entries(const Json& json, const std::string& key, const Read& read) {
-  const auto& entries = at_place(key, [&]() -> const Json& {
+  const auto& entries = at_location(key, [&]() -> const Json& {
     if (!json.at(key).is_array()) throw std::invalid_argument("is no list");
     return json.at(key);
   });
   for (size_t i = 0; i < entries.size(); ++i)
-    at_place(key + "[" + std::to_string(i) + "]", [&] { read(entries[i]); });
+    at_location(key + "[" + std::to_string(i) + "]", [&] { read(entries[i]); });
 }
 
 }  // namespace composer

@@ -1,15 +1,31 @@
-// A trained network apart from its training: what it computes, and all that its use needs.
+// A trained network without its training: its graph, and everything needed to use it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "composer/loop/loader.h"
 #include "nn/network/graph.h"
 
 namespace composer {
+
+/// Adds a value that holds the tensor; returns its index.
+inline size_t add_constant(Graph& graph, const at::Tensor& tensor, std::string name) {
+  graph.values.push_back({.shape = tensor.sizes().vec(),
+                          .type = tensor.scalar_type(),
+                          .producer = {},
+                          .constant = tensor,
+                          .name = std::move(name)});
+  return graph.values.size() - 1;
+}
+
+/// Whether the operation is a convolution or a linear layer, whose inputs[1] is its weight.
+inline bool has_weight(const Graph::Operation& operation) {
+  return operation.kind == OperationKind::conv2d || operation.kind == OperationKind::linear;
+}
 
 /// number = scale * (code - zero_point).
 struct Affine {
@@ -18,37 +34,37 @@ struct Affine {
   bool operator==(const Affine&) const = default;
 };
 
-/// Which of a graph's tensors stand for their numbers by codes of 8 bits. An operation whose weight
-/// has codes computes with them: its input and, where a norm's or a sum's place was taken by it,
-/// its other inputs have codes too.
+/// The tensors of a graph that are held as 8-bit codes. An operation whose weight has codes
+/// computes with codes: its input has codes too, and so has the addend of a sum that it computes.
 struct Quantization {
-  int64_t activation_bits = 8;  ///< 7: codes 0..127, for processors whose products would overflow
-  std::map<size_t, Affine> activations;        ///< by index into Graph::values; uint8 codes
-  std::map<size_t, at::Tensor> weight_scales;  ///< of int8 weights [out, ...]: float32 [out]
+  int64_t activation_bits = 8;  ///< 7: codes 0..127, for processors whose sums would overflow
+  std::map<size_t, Affine> activations;  ///< by index into Graph::values; uint8 codes
+  std::map<size_t, at::Tensor>
+      weight_scales;  ///< float32 [out], of int8 weights [out, ...] by index
 
   bool empty() const { return weight_scales.empty(); }
-  /// Whether the operation computes with codes: its weight has some.
+  /// Whether the operation computes with codes: whether its weight has codes.
   bool covers(const Graph::Operation& operation) const {
-    return (operation.kind == OperationKind::conv2d || operation.kind == OperationKind::linear) &&
-           weight_scales.contains(*operation.inputs[1]);
+    return has_weight(operation) && weight_scales.contains(*operation.inputs[1]);
   }
 };
 
 struct TrainedNetwork {
-  /// Shapes are of one image; any number of them may be computed at once.
+  /// The shapes are for one image; N is free when the graph is computed.
   Graph graph;
-  Preparation preparation;                  ///< from an image to the graph's input
-  std::string resize_filter = "triangle";   ///< of the preparation: LoaderOptions::resize_filter
-  std::vector<std::string> class_names;     ///< one for each output, in order; may be empty
-  std::string recipe;                       ///< resolved, YAML
-  std::string loss = "auto";                ///< make_objective's word for what the outputs mean
-  std::vector<std::string> outline;         ///< nn/network/outline.h
-  std::string weights = "model";            ///< or the algorithm that averaged them
-  int64_t epoch = 0, batch = 0;             ///< after which they were taken
-  std::map<std::string, double> metrics{};  ///< of the evaluation at that batch; may be empty
+  Preparation preparation;                 ///< from an image to the graph's input
+  std::string resize_filter = "triangle";  ///< LoaderOptions::resize_filter of the preparation
+  std::vector<std::string> class_names;    ///< one per output, in order; may be empty
+  std::string recipe;                      ///< resolved recipe, YAML; empty without a recipe
+  std::string loss = "auto";               ///< name of the loss, as make_objective() takes it
+  std::vector<std::string> outline;        ///< nn/network/outline.h
+  std::string weights = "model";           ///< "model", or the algorithm that averaged the weights
+  int64_t epoch = 0, batch = 0;            ///< after which the weights were saved
+  std::map<std::string, double>
+      metrics{};  ///< metrics of the evaluation at that batch; may be empty
   Quantization quantization{};
 
-  /// Number of classes: the graph's output is [N, classes].
+  /// The number of classes: the graph's output is [N, classes].
   int64_t classes() const { return graph.values.at(graph.output).shape.back(); }
 };
 

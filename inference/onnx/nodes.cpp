@@ -13,16 +13,16 @@ std::string size_text(int64_t height, int64_t width) {
   return std::to_string(height) + " x " + std::to_string(width);
 }
 
-/// Where the windows of a pool end in one dimension.
+/// The windows of a pool in one dimension.
 struct PoolSpan {
   int64_t size, kernel, stride, padding, dilation, windows;
 
-  /// Cells behind the image that the last window reaches, the padding at least.
+  /// Padding at the end so that the last window fits, at least `padding`.
   int64_t end_padding() const {
     const int64_t reach = (windows - 1) * stride + dilation * (kernel - 1) + 1;
     return std::max(padding, reach - size - padding);
   }
-  /// Of each window: cells of the image and its padding.
+  /// The number of cells of the image and its padding in each window.
   at::Tensor cells() const {
     std::vector<double> counts;
     for (int64_t i = 0; i < windows; ++i)
@@ -93,7 +93,7 @@ class NodeWriter {
         return last("Unsqueeze", {inputs_[0], integers("axes", {2, 3})});
       case OperationKind::expand:
       case OperationKind::standardize_weight:
-        break;  // of the input; folding has computed those of weights
+        break;  // only those of weights are supported, which folding has computed
     }
     fail(std::string(name(operation_.kind)) + " of the input");
   }
@@ -123,12 +123,12 @@ class NodeWriter {
   std::string integers(const std::string& part, const std::vector<int64_t>& values) {
     return constant(part, at::tensor(values, at::kLong));
   }
-  /// The input, or where it is absent as many times that number.
+  /// The name of the input; of a constant of `count` times `otherwise` where it is absent.
   std::string input_or(size_t index, const std::string& part, int64_t count, double otherwise) {
     return has_input(index) ? inputs_[index] : constant(part, at::full({count}, otherwise));
   }
 
-  /// Adds a node in the midst of the operation; its output's name.
+  /// Adds an inner node of the operation; returns its output's name.
   std::string step(const std::string& kind, const std::string& part,
                    const std::vector<std::string>& inputs,
                    const std::vector<OnnxAttribute>& attributes = {}) {
@@ -152,7 +152,7 @@ class NodeWriter {
           {"strides", std::vector<int64_t>(o.stride.begin(), o.stride.end())}});
   }
 
-  /// Gemm is for rows alone.
+  /// Gemm takes two-dimensional inputs only.
   void linear() {
     if (input_shape().size() == 2) return last("Gemm", inputs_, {{"transB", int64_t{1}}});
     const auto weight =
@@ -195,9 +195,9 @@ class NodeWriter {
          {{"axis", int64_t{-1}}, {"epsilon", static_cast<float>(o.eps)}});
   }
 
-  /// Behind a max pool OpenVINO takes an activation that it knows as one operation to be monotonic,
-  /// and computes it before the pool. There, GELU and SiLU are x * (s / 2 + 1 / 2), which it does
-  /// not know.
+  /// OpenVINO moves an activation that it recognizes before a max pool, as if it were monotonic.
+  /// Behind a max pool, GELU and SiLU are therefore written as x * (s / 2 + 1 / 2), which it does
+  /// not recognize.
   bool behind_max_pool() const {
     return std::ranges::any_of(graph_.operations, [&](const Graph::Operation& other) {
       return other.kind == OperationKind::max_pool2d && other.output == *operation_.inputs[0];
@@ -210,7 +210,7 @@ class NodeWriter {
     last("Mul", {inputs_[0], gate});
   }
 
-  /// x / 2 * (1 + erf(x / sqrt(2))), in the order that runtimes know as one operation.
+  /// x / 2 * (1 + erf(x / sqrt(2))), in the order that runtimes recognize as one operation.
   void gelu() {
     auto x = step("Div", "scaled", {inputs_[0], number("root", std::sqrt(2.0))});
     x = step("Erf", "erf", {x});
@@ -220,7 +220,7 @@ class NodeWriter {
     last("Mul", {x, number("half", 0.5)});
   }
 
-  /// x * sigmoid(x), and 1 + tanh(x / 2) is twice the sigmoid.
+  /// x * sigmoid(x), where sigmoid(x) = (1 + tanh(x / 2)) / 2.
   void silu() {
     if (!behind_max_pool()) return last("Mul", {inputs_[0], step("Sigmoid", "gate", inputs_)});
     gated_by(step("Tanh", "tanh", {step("Mul", "small", {inputs_[0], number("factor", 0.5)})}));
@@ -235,7 +235,7 @@ class NodeWriter {
             .windows = graph_.values[operation_.output].shape.at(2 + dimension)};
   }
 
-  /// Padding says how far the windows reach: of ceil_mode, runtimes have several readings.
+  /// The padding covers the last window, because runtimes disagree on ceil_mode.
   static std::vector<OnnxAttribute> window(const Pool2dOptions& o, const PoolSpan& rows,
                                            const PoolSpan& columns) {
     return {{"kernel_shape", std::vector<int64_t>(o.kernel.begin(), o.kernel.end())},

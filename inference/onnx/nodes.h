@@ -1,4 +1,4 @@
-// Operations of a network as nodes of ONNX.
+// Translation of a network's operations to ONNX nodes.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 namespace composer {
 
 /// Adds the nodes that compute the operation of the graph. inputs: names in the order of
-/// Operation::inputs, empty where absent. UserError naming the layer where ONNX has no form of it.
+/// Operation::inputs, empty where absent. UserError that names the layer where ONNX cannot express
+/// it.
 void add_nodes(OnnxGraph& onnx, const Graph& graph, const Graph::Operation& operation,
                std::vector<std::string> inputs, const std::string& output);
 

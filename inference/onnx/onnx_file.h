@@ -1,7 +1,8 @@
-// A trained network as an ONNX file (IR version 8, operator set 17), for ONNX Runtime, OpenVINO and
-// others.
+// Export of a trained network as an ONNX file (IR version 8, operator set 17), for ONNX Runtime,
+// OpenVINO and others.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "inference/graph/trained_network.h"
@@ -9,18 +10,24 @@
 namespace composer {
 
 struct OnnxOptions {
-  /// The input is uint8 [N, H, W, C], resized and cropped as the preparation says, which the
-  /// network normalises by itself; else float32 [N, C, H, W], normalised.
+  /// true: the input is uint8 [N, H, W, C], resized and cropped as the preparation says, and the
+  /// network normalises it. false: the input is float32 [N, C, H, W], normalised.
   bool preprocessing = false;
 };
 
-/// Writes the network, folded, from "images" to "logits" [N, classes]; N is any. A quantized one
-/// stands as it is, in QDQ form: int8 weights, uint8 activations, int32 biases. Where
-/// activation_bits is 7, codes beyond 127 occur for numbers beyond the calibrated range. The
-/// metadata "network.json" is the description (description.h). Throws UserError naming a layer that
-/// has no form in ONNX, or for a network of more than 2 GB; RunError when the file cannot be
-/// written.
+/// Writes the folded network from "images" to "logits" [N, classes], for any N. A quantized network
+/// is written in QDQ form: int8 weights, uint8 activations, int32 biases. With activation_bits 7,
+/// numbers beyond the calibrated range get codes above 127. The metadata "network.json" is the
+/// description (description.h). UserError that names a layer that ONNX cannot express, or for a
+/// network of more than 2 GB; RunError when the file cannot be written.
 void write_onnx(const std::string& path, const TrainedNetwork& network,
                 const OnnxOptions& options = {});
+
+/// The values that get codes in the file, with scale and zero point: quantization.activations; the
+/// input of a max pool whose output has codes, if only the pool reads it; and the output of an
+/// operation with coded weights that is added to a sum with codes. The quantization has no codes
+/// for that output, because the operation computes the sum; the codes here cover every number that
+/// can change the code of the sum.
+std::map<size_t, Affine> codes_by_value(const Graph& graph, const Quantization& quantization);
 
 }  // namespace composer

@@ -7,7 +7,7 @@
 #include "base/files/atomic_file.h"
 #include "base/version.h"
 
-// Numbers of fields are those of onnx.proto.
+// Field numbers are those of onnx.proto.
 namespace composer {
 namespace {
 

@@ -1,4 +1,4 @@
-// A graph of ONNX's operators (IR version 8, operator set 17) while it is made.
+// Builds a graph of ONNX operators (IR version 8, operator set 17).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,25 +18,25 @@ struct OnnxAttribute {
   std::variant<int64_t, float, std::vector<int64_t>> value;
 };
 
-/// Nodes are kept in the order in which they are added: each after those that make its inputs.
+/// Add each node after the nodes that compute its inputs.
 class OnnxGraph {
  public:
-  /// path: the file it is for, which errors name.
+  /// path: the file, which errors name.
   explicit OnnxGraph(std::string path) : path_(std::move(path)) {}
 
-  /// The name, with a number behind it where it was given before.
+  /// The name, with a number appended if it is in use.
   std::string unique(const std::string& name);
 
-  /// An input or output of the graph; its first dimension is of any size, "N".
+  /// An input or output of the graph; its first dimension has any size, "N".
   void add_input(const std::string& name, at::ScalarType type, const std::vector<int64_t>& shape);
   void add_output(const std::string& name, at::ScalarType type, const std::vector<int64_t>& shape);
 
-  /// The node's name is that of its output. An optional input that is absent has no name.
+  /// The node is named after its output. The name of an absent optional input is empty.
   void add_node(const std::string& kind, const std::vector<std::string>& inputs,
                 const std::string& output, const std::vector<OnnxAttribute>& attributes = {});
 
-  /// Returns the tensor's name: this one, made unique. UserError where the file would get larger
-  /// than Protocol Buffers allow.
+  /// Returns the name of the constant, unique(name). UserError where the file would exceed the
+  /// limit of Protocol Buffers.
   std::string add_constant(const std::string& name, const at::Tensor& tensor);
 
   /// Writes the file. UserError where it would be too large, RunError where it cannot be written.

@@ -1,4 +1,4 @@
-// Numbers as codes of 8 bits, as PyTorch's quantized tensors have them.
+// Conversion between numbers and 8-bit codes, as in PyTorch's quantized tensors.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,23 +9,40 @@
 
 namespace composer {
 
-/// Of activations: 8; 7 on an x86 processor that has none of AVX512-VNNI, AVX-VNNI and AMX-INT8,
-/// whose sums of two products of 8 bits overflow.
+/// The bits of an activation's code: 8; 7 on an x86 processor without AVX512-VNNI, AVX-VNNI and
+/// AMX-INT8, whose sums of two 8-bit products overflow.
 int64_t activation_bits_here();
 
-/// Codes 0 to 2^bits - 1 that reach from `low` to `high` and have one for 0.
+/// The scale and zero point of codes 0 to 2^bits - 1 that cover [low, high] and represent 0
+/// exactly.
 Affine codes_over(float low, float high, int64_t bits);
 
-/// float32 values -> the numbers of the codes 0 to 2^bits - 1 nearest to them.
+/// float32 values -> the numbers of the nearest codes 0 to 2^bits - 1.
 at::Tensor rounded_to_codes(const at::Tensor& values, const Affine& codes, int64_t bits);
 
-/// weight: float32 [out, ...] -> float32 [out]: the largest of each output stands at code 127.5.
+/// scales [out] -> [out, 1, ...] of so many dimensions, a factor of weights [out, ...].
+at::Tensor for_each_output(const at::Tensor& scales, int64_t dimensions);
+
+/// weight: float32 [out, ...] -> float32 [out]: the largest absolute value of each output
+/// corresponds to code 127.5.
 at::Tensor scales_of(const at::Tensor& weight);
 
 /// weight: float32 [out, ...], scales: float32 [out] -> int8.
 at::Tensor codes_of(const at::Tensor& weight, const at::Tensor& scales);
 
-/// The float32 numbers that int8 codes [out, ...] stand for.
+/// codes: int8 [out, ...], scales: float32 [out] -> the float32 numbers of the codes.
 at::Tensor numbers_of(const at::Tensor& codes, const at::Tensor& scales);
+
+/// float32 -> the nearest uint8 codes of `bits` bits, ties to even; the strides stay.
+at::Tensor codes_of(const at::Tensor& numbers, const Affine& affine, int64_t bits);
+
+/// uint8 codes -> float32; the strides stay.
+at::Tensor numbers_of(const at::Tensor& codes, const Affine& affine);
+
+/// Table of the code of each byte of an image in each channel: uint8 [256, C].
+at::Tensor pixel_codes(const Normalization& normalization, const Affine& affine, int64_t bits);
+
+/// images: uint8 [N, H, W, C] -> their codes [N, C, H, W] with channels-last strides.
+at::Tensor looked_up(const at::Tensor& images, const at::Tensor& pixel_codes);
 
 }  // namespace composer

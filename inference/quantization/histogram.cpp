@@ -10,9 +10,9 @@
 namespace composer {
 namespace {
 
-constexpr int64_t kParts = 16;     // of a bin, when it is divided among new ones
-constexpr int64_t kCentres = 256;  // whatever the number of codes
-constexpr double kStep = 1e-5;     // share of the numbers that a step of the search leaves out
+constexpr int64_t kParts = 16;     // parts of a bin that are distributed to new bins
+constexpr int64_t kCentres = 256;  // codes of the search, whatever the number of bits
+constexpr double kStep = 1e-5;     // share of the numbers that each step of the search leaves out
 
 /// Integral of density * x^2.
 at::Tensor integral_of_squares(const at::Tensor& begin, const at::Tensor& end,
@@ -61,8 +61,8 @@ double Histogram::error(int64_t first, int64_t last) const {
   const double width = (static_cast<double>(high_) - static_cast<double>(low_)) / kBins;
   const double share = width * static_cast<double>(last - first + 1) / kCentres;
   if (share == 0) return 0;
-  const auto centre_below = [&](const at::Tensor& place) {
-    return at::div(place, share, "floor").clamp(0, kCentres - 1);
+  const auto centre_below = [&](const at::Tensor& position) {
+    return at::div(position, share, "floor").clamp(0, kCentres - 1);
   };
   const auto begin = (at::arange(kBins) - first) * width;
   const auto end = begin + width;

@@ -1,4 +1,4 @@
-// How often a tensor has numbers of each size, and the codes that lose least of them.
+// The histogram of a tensor, and the codes with the least error for it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,25 +7,24 @@
 
 namespace composer {
 
-/// As torch.ao.quantization.HistogramObserver, to the bit.
+/// Computes what torch.ao.quantization.HistogramObserver does, bit by bit.
 class Histogram {
  public:
-  /// values: float32. Infinite ones are left out. Throws RunError for NaN.
+  /// Adds float32 values; infinite values are left out. Throws RunError for NaN.
   void add(const at::Tensor& values);
 
   bool empty() const { return !counts_.defined(); }
 
-  /// Codes of so many bits over the range whose mean squared error is the least that a search
-  /// finds, which leaves out ever more of the outermost numbers (Caffe2's norm minimization). Not
-  /// of an empty one.
+  /// Codes of `bits` bits over the range with the least mean squared error. The search leaves out
+  /// more and more of the outermost numbers (Caffe2's norm minimization). Requires !empty().
   Affine codes(int64_t bits) const;
 
  private:
   static constexpr int64_t kBins = 2048;
 
-  /// Counts of the bins between `low` and `high`, which have all that the bins have now.
+  /// The counts redistributed to bins over [low, high], which contains the present range.
   at::Tensor stretched(float low, float high) const;
-  /// Sum of squared errors of 256 codes, each in the middle of its share of these bins.
+  /// Sum of squared errors of 256 codes that divide the bins [first, last] evenly.
   double error(int64_t first, int64_t last) const;
 
   at::Tensor counts_;  ///< float32 [kBins]

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "inference/graph/trained_network.h"
+
 namespace composer {
 namespace {
 
@@ -12,12 +14,11 @@ bool is_weight_alone(const Graph& graph, size_t value) {
   const auto readers = graph.readers(value);
   return std::ranges::all_of(readers, [&](size_t reader) {
     const auto& operation = graph.operations[reader];
-    return (operation.kind == OperationKind::conv2d || operation.kind == OperationKind::linear) &&
-           operation.inputs[1] == value && operation.inputs[0] != value;
+    return has_weight(operation) && operation.inputs[1] == value && operation.inputs[0] != value;
   });
 }
 
-/// The value whose codes this one takes over: where the operation that made it hands codes on.
+/// The value whose codes this value has: follows max pooling and flattening, which keep codes.
 size_t codes_origin(const Graph& graph, size_t value) {
   for (;;) {
     const auto producer = graph.values[value].producer;
@@ -29,7 +30,7 @@ size_t codes_origin(const Graph& graph, size_t value) {
   }
 }
 
-/// Of a sum's inputs, the one whose convolution computes the sum: the last that is made.
+/// The input of a sum whose convolution computes the sum: the one that is computed last.
 std::optional<size_t> summed_by(const Graph& graph, const Graph::Operation& sum,
                                 const std::set<size_t>& coded) {
   std::optional<size_t> last;
@@ -48,8 +49,7 @@ std::vector<size_t> codable_operations(const Graph& graph) {
   std::vector<size_t> operations;
   for (size_t i = 0; i < graph.operations.size(); ++i) {
     const auto& operation = graph.operations[i];
-    if (operation.kind != OperationKind::conv2d && operation.kind != OperationKind::linear)
-      continue;
+    if (!has_weight(operation)) continue;
     const auto& input = graph.values[*operation.inputs[0]];
     if (operation.kind == OperationKind::linear && input.shape.size() != 2) continue;
     if (is_weight_alone(graph, *operation.inputs[1]) && !input.constant.defined())
@@ -63,7 +63,7 @@ std::string layer_name(const Graph& graph, const Graph::Operation& operation) {
   const auto below = operation.layer.empty() ? std::string() : operation.layer + ".";
   if (!weight.constant.defined()) return operation.layer;
   if (weight.name.empty()) return below + "filter";
-  if (!weight.name.starts_with(below)) return operation.layer;  // another layer's
+  if (!weight.name.starts_with(below)) return operation.layer;  // the weight of another layer
   const auto parameter = weight.name.substr(below.size());
   return parameter == "weight" ? operation.layer : below + parameter;
 }

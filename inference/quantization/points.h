@@ -1,4 +1,4 @@
-// Where a network can compute with codes.
+// Quantization points: the operations and values of a graph that can have codes.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 
 namespace composer {
 
-/// Indices of the operations that can: convolutions and linear layers with constant weights.
+/// Indices of the operations that can compute with codes: convolutions and linear layers with
+/// constant weights.
 std::vector<size_t> codable_operations(const Graph& graph);
 
-/// What a convolution or a linear layer is called: its layer's path, and after that which of the
-/// layer's several it is, where it is not that of the layer's "weight": "conv2.squeeze" by the
-/// parameter's name, "conv2.filter" by a constant without one.
+/// The name of a convolution or a linear layer: the path of its layer. If its weight is not the
+/// layer's "weight", the name of the parameter follows, as in "conv2.squeeze", or "filter" for a
+/// constant without a name, as in "conv2.filter".
 std::string layer_name(const Graph& graph, const Graph::Operation& operation);
 
-/// What the operations that can are called.
+/// The names of the codable_operations(), each once.
 std::vector<std::string> codable_layers(const Graph& graph);
 
-/// The values that have codes when the operations `coded` compute with them, each with the one
-/// whose numbers choose its codes. Codes have
-///   - the inputs of these operations, and what a maximum or another shape made them from, which
-///     has the same codes;
-///   - where a sum, and a ReLU after it, is computed by the convolution before it, in the place of
-///     the other summand: that summand and the result.
+/// The values that have codes when the operations `coded` compute with codes, each with the value
+/// whose range determines its codes:
+///   - the inputs of these operations; if max pooling or flattening computed an input, also the
+///     value that it reads, with the same codes;
+///   - where a convolution computes the sum after it, with its ReLU: the addend and the result.
 std::map<size_t, size_t> coded_values(const Graph& graph, const std::set<size_t>& coded);
 
 }  // namespace composer

@@ -1,11 +1,10 @@
-#include "algorithms/augmentation/batch_op.h"
-
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 
+#include "algorithms/augmentation/augment_batch.h"
 #include "base/random.h"
 #include "tests/algorithms/moved_pixels.h"
 #include "tests/files.h"
@@ -222,7 +221,7 @@ TEST_CASE("a batch of AugMix draws equals the draws image by image", "[augmentat
   draws[4] = {};
   const auto expected = one_by_one(images, draws);
   for (const auto device : test::devices()) {
-    const auto mixed = augmix_batched(images.to(device), draws);
+    const auto mixed = apply_batched(images.to(device), draws);
     CHECK(distance(mixed, expected).gt(1).to(at::kDouble).mean().item<double>() < 0.005);
     CHECK(at::equal(mixed[3].cpu(), images[3]));
     CHECK(at::equal(mixed[4].cpu(), images[4]));

@@ -233,8 +233,7 @@ TEST_CASE("a weight that layers share has one average, which is exchanged once",
   CHECK(at::equal(model.parameters()[0].detach(), at::full({2, 2}, 3.0)));
   copy.swap();
   CHECK(at::equal(model.parameters()[0].detach(), trained));
-  StateDict state;
-  copy.save(state);
+  const auto state = copy.save();
   CHECK(state.tensors.size() == 4);
   WeightCopy back("shadow.", false);
   back.load(state);

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "algorithms/augmentation/magnitudes.h"
+#include "algorithms/augmentation/primitives.h"
 #include "tests/algorithms/augmentation_tables.h"
 
 namespace composer::trivialaugment_test {

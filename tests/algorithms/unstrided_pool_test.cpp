@@ -1,8 +1,7 @@
-#include "algorithms/parts/unstrided_pool.h"
-
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "algorithms/blurpool.h"
 #include "tests/gpu.h"
 
 namespace composer::unstrided_pool_test {

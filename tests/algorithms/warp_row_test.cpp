@@ -1,5 +1,3 @@
-#include "algorithms/augmentation/warp_row.h"
-
 #include <catch2/catch.hpp>
 
 #include "algorithms/augmentation/warp.h"

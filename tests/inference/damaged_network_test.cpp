@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "composer/checkpoint/manifest.h"
 #include "inference/network_folder.h"
-#include "inference/quantization/calibrate.h"
+#include "inference/quantization/calibration.h"
 #include "inference/runtime.h"
 #include "quantized.h"
 #include "tests/algorithms/tiny_model.h"

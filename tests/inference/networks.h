@@ -14,7 +14,7 @@
 #include "algorithms/stochastic_depth.h"
 #include "algorithms/weight_standardization.h"
 #include "inference/graph/trained_network.h"
-#include "inference/quantization/pass.h"
+#include "inference/quantization/simulate.h"
 #include "models/airbench.h"
 #include "models/convnext.h"
 #include "models/efficientnet.h"

@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "inference/network_folder.h"
-#include "inference/onnx/codes.h"
 #include "inference/onnx/onnx_file.h"
 #include "onnx_interpreter.h"
 #include "range_codes.h"

@@ -1,5 +1,3 @@
-#include "inference/python_names.h"
-
 #include <ATen/core/grad_mode.h>
 
 #include <catch2/catch.hpp>
@@ -12,6 +10,7 @@
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
 #include "composer/run/assemble.h"
+#include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"
 #include "models/all.h"
 #include "networks.h"

@@ -5,8 +5,8 @@
 
 #include "inference/fold.h"
 #include "inference/quantization/codes.h"
-#include "inference/quantization/pass.h"
 #include "inference/quantization/points.h"
+#include "inference/quantization/simulate.h"
 #include "networks.h"
 #include "tests/algorithms/tiny_model.h"
 

@@ -8,9 +8,7 @@
 #include "base/error.h"
 #include "inference/fold.h"
 #include "inference/network_folder.h"
-#include "inference/quantization/bias_correction.h"
 #include "inference/quantization/calibration.h"
-#include "inference/quantization/fewest_kept.h"
 #include "inference/quantization/points.h"
 #include "networks.h"
 #include "tests/temporary_folder.h"
@@ -32,6 +30,15 @@ const test::NetworkCase& network_case(const std::string& name) {
 std::vector<at::Tensor> batches(const test::NetworkCase& given) {
   at::manual_seed(3);
   return {test::random_images(given, 8), test::random_images(given, 8)};
+}
+
+/// The quantization of a folded graph by calibration.
+Quantization calibrated(const Graph& folded, const std::vector<at::Tensor>& images,
+                        const std::set<std::string>& kept = {},
+                        int64_t activation_bits = activation_bits_here()) {
+  TrainedNetwork network;
+  network.graph = folded;
+  return Calibration(network, images, activation_bits, false).network(kept).quantization;
 }
 
 double logits_error(const TrainedNetwork& original, const TrainedNetwork& coded,

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "inference/codes.h"
 #include "inference/onednn.h"
 #include "inference/pooling.h"
 #include "inference/quantization/codes.h"

@@ -1,4 +1,4 @@
-#include "algorithms/parts/start_time.h"
+#include "algorithms/parts/schedule.h"
 
 #include "base/log.h"
 #include "composer/loop/state.h"
@@ -37,6 +37,20 @@ std::string check_start(const std::string& key, const Time& time) {
 std::string check_ep_or_ba(const std::string& key, const Time& time) {
   const bool counted = time.unit == TimeUnit::epoch || time.unit == TimeUnit::batch;
   return counted ? "" : key + ": must be in ep or ba\n";
+}
+
+double grown_scale(double elapsed, double initial, double delay, double finetune) {
+  if (elapsed < delay) return initial;
+  const double past_delay = elapsed - delay, growing = 1 - finetune - delay;
+  if (past_delay >= growing) return 1;
+  return initial + (1 - initial) * past_delay / growing;
+}
+
+std::string check_shares(double delay_fraction, double finetune_fraction) {
+  constexpr double rounding = 1e-9;
+  return delay_fraction + finetune_fraction <= 1 + rounding
+             ? ""
+             : "delay_fraction + finetune_fraction must be at most 1\n";
 }
 
 }  // namespace composer

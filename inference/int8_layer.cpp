@@ -1,23 +1,21 @@
-#include "inference/tile_layer.h"
+#include "inference/int8_layer.h"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <limits>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/simd.h"
-#include "inference/code_lines.h"
 #include "inference/int8_amx.h"
+#include "inference/int8_lines.h"
 #include "inference/requantizer.h"
-#include "inference/weight_pages.h"
+#include "nn/device/cpu_allocator.h"
 #include "nn/device/cpu_instructions.h"
 #include "nn/network/weight_gradient.h"
 
 namespace composer {
-
-#ifdef COMPOSER_X86
 namespace {
 
 /// A linear layer is a convolution of images of one pixel.
@@ -32,7 +30,7 @@ std::vector<int64_t> images_of(const LayerParts& parts) {
   return {1, parts.weight.size(1), 1, 1};
 }
 
-/// The work in parts, of lines by blocks of output channels.
+/// How the work is divided: parts of the lines times parts of the blocks of output channels.
 struct TileCut {
   int64_t line_parts, block_parts;
 
@@ -48,24 +46,25 @@ struct TileRange {
   }
 };
 
-/// How products are made. Costs are in products of a step's tile and block.
+/// The kernel for a set of instructions. The unit of costs is the product of one tile with one
+/// block in one step.
 struct Kernel {
   void (*multiply)(const int8_amx::Product&);
-  CodeLines::Layout layout;
-  int64_t least_products;  ///< that are worth another thread
-  double of_weights;       ///< to bring a step's weights of a block
-  double of_pixels;        ///< to bring a tile's pixels of a step, from another thread
+  Int8Lines::Layout layout;
+  int64_t least_products;  ///< products that are worth another thread
+  double of_weights;       ///< cost of loading a block's weights of a step
+  double of_pixels;        ///< cost of loading a tile's pixels of a step from another core
 };
 
-Kernel kernel_of(CodeInstructions instructions) {
-  if (instructions == CodeInstructions::amx_int8)
-    return {int8_amx::multiply_by_tiles, {int8_amx::pixels, false}, 256, 2, 14};
-  return {int8_amx::multiply_by_dots, {int8_amx::dot_rows, true}, 64, 0.5, 1.75};
+Kernel kernel_of(Int8Instructions instructions) {
+  if (instructions == Int8Instructions::amx_int8)
+    return {int8_amx::multiply_by_amx, {int8_amx::pixels, false}, 256, 2, 14};
+  return {int8_amx::multiply_by_vnni, {int8_amx::vnni_rows, true}, 64, 0.5, 1.75};
 }
 
-class TileLayer : public PackedLayer {
+class Int8Layer : public PackedLayer {
  public:
-  TileLayer(const LayerParts& parts, const LayerCodes& codes, const Kernel& kernel)
+  Int8Layer(const LayerParts& parts, const LayerCodes& codes, const Kernel& kernel)
       : kernel_(kernel),
         is_linear_(parts.convolution == nullptr),
         to_codes_(codes.output.has_value()),
@@ -101,7 +100,7 @@ class TileLayer : public PackedLayer {
     return at::empty(sizes, input.options().dtype(to_codes_ ? at::kByte : at::kFloat), order());
   }
 
-  /// [blocks][steps][16 of 4 values][16 channels][4 values].
+  /// Packs the weights as [blocks][steps][16 groups][16 channels][4 values].
   void pack(const at::Tensor& weight) {
     const auto runs =
         weight.view({out_channels_, -1, lines_.runs(), lines_.run() / lines_.channels()})
@@ -122,8 +121,8 @@ class TileLayer : public PackedLayer {
     product_.pixel_stride = lines_.pixel_stride();
   }
 
-  /// The cheapest of those that give all threads work, by the products' time and that of bringing
-  /// weights, and pixels that other threads have made.
+  /// The cheapest cut that gives all threads work. Its cost is the time of the products and of
+  /// loading weights and pixels, which other threads have written.
   TileCut cut_for(int64_t lines, int64_t pixels) const {
     const auto steps = std::ssize(steps_);
     const int64_t tiles = at::divup(pixels, kernel_.layout.most_rows);
@@ -163,7 +162,7 @@ class TileLayer : public PackedLayer {
 
   void compute_lines(const uint8_t* images, const TileRange& lines, uint8_t* copies,
                      int8_amx::Product& product) const {
-    CodeLines::Tiles tiles;
+    Int8Lines::Tiles tiles;
     const int64_t chunks = at::divup(lines.size(), lines_.most_lines());
     for (int64_t i = 0; i < chunks; ++i) {
       const auto chunk = lines.part(i, chunks);
@@ -178,15 +177,15 @@ class TileLayer : public PackedLayer {
   Kernel kernel_;
   bool is_linear_, to_codes_;
   Requantizer requantizer_;
-  CodeLines lines_;
+  Int8Lines lines_;
   std::vector<int64_t> steps_;
   std::vector<int8_t> step_quads_;
   int64_t out_channels_, blocks_;
   std::shared_ptr<int8_t> weight_;
-  int8_amx::Product product_{};  ///< of all blocks, without tiles and what becomes of the sums
+  int8_amx::Product product_{};  ///< for all blocks; tiles and requantization are set by run()
 };
 
-/// Of the sums, and of what becomes of them in steps of the output's codes.
+/// Whether the sums, and the outputs in units of the output's scale, fit in 32 bits.
 bool stays_in_32_bits(const LayerParts& parts, const LayerCodes& codes) {
   constexpr double most_code = 255, most = 1 << 30;
   const auto sums = parts.weight.flatten(1).to(at::kDouble).abs().sum(1) * most_code;
@@ -197,52 +196,80 @@ bool stays_in_32_bits(const LayerParts& parts, const LayerCodes& codes) {
   return sums.max().item<double>() < most && of_codes;
 }
 
-/// Images of one pixel that would be copied: a line of one output gives a tile of one row.
+/// Whether the images are single pixels that would be copied: each line is a tile of one pixel
+/// then.
 bool is_row_of_copies(const LayerParts& parts) {
   const auto images = images_of(parts);
   return images[2] * images[3] == 1 && images[1] % int8_amx::values != 0;
 }
 
-std::optional<CodeInstructions> best_code_instructions() {
+std::optional<Int8Instructions> best_int8_instructions() {
   if (tile_instructions() == tiles::Instructions::amx_bf16 && has_instructions("amx_int8"))
-    return CodeInstructions::amx_int8;
+    return Int8Instructions::amx_int8;
   const bool none = permitted_tiles() == "none";
   for (const char* const name : {"avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"})
     if (none || !has_instructions(name)) return std::nullopt;
-  return CodeInstructions::avx512_vnni;
+  return Int8Instructions::avx512_vnni;
 }
 
 }  // namespace
 
-std::optional<CodeInstructions> code_instructions() {
-  static const auto best = best_code_instructions();
+#ifdef COMPOSER_X86
+
+std::optional<Int8Instructions> int8_instructions() {
+  static const auto best = best_int8_instructions();
   return best;
 }
 
-bool tile_layer_takes(const LayerParts& parts, const LayerCodes& codes) {
-  const auto instructions = code_instructions();
+bool int8_layer_takes(const LayerParts& parts, const LayerCodes& codes) {
+  const auto instructions = int8_instructions();
   if (!instructions || !stays_in_32_bits(parts, codes)) return false;
-  if (instructions == CodeInstructions::avx512_vnni && is_row_of_copies(parts)) return false;
+  if (instructions == Int8Instructions::avx512_vnni && is_row_of_copies(parts)) return false;
   if (parts.convolution == nullptr) return parts.input_shape.size() == 2;
   return parts.convolution->groups == 1 &&
          parts.convolution->dilation == std::array<int64_t, 2>{1, 1};
 }
 
-std::unique_ptr<PackedLayer> tile_layer(const LayerParts& parts, const LayerCodes& codes,
-                                        CodeInstructions instructions) {
-  return std::make_unique<TileLayer>(parts, codes, kernel_of(instructions));
+std::unique_ptr<PackedLayer> int8_layer(const LayerParts& parts, const LayerCodes& codes,
+                                        Int8Instructions instructions) {
+  return std::make_unique<Int8Layer>(parts, codes, kernel_of(instructions));
 }
 
 #else
 
-std::optional<CodeInstructions> code_instructions() { return std::nullopt; }
+std::optional<Int8Instructions> int8_instructions() { return std::nullopt; }
 
-bool tile_layer_takes(const LayerParts&, const LayerCodes&) { return false; }
+bool int8_layer_takes(const LayerParts&, const LayerCodes&) { return false; }
 
-std::unique_ptr<PackedLayer> tile_layer(const LayerParts&, const LayerCodes&, CodeInstructions) {
-  TORCH_CHECK(false, "tile_layer: for x86 processors");
+std::unique_ptr<PackedLayer> int8_layer(const LayerParts&, const LayerCodes&, Int8Instructions) {
+  TORCH_CHECK(false, "int8_layer: for x86 processors");
 }
 
 #endif
+
+std::shared_ptr<int8_t> WeightPages::take(size_t bytes) {
+  constexpr size_t page_bytes = 4 << 20, alignment = 64;
+  const auto page_of = [](size_t size) {
+    return std::make_shared<c10::DataPtr>(CpuAllocator::instance().allocate(size));
+  };
+  const size_t taken = (bytes + alignment - 1) / alignment * alignment;
+  if (taken >= page_bytes) {
+    const auto own = page_of(taken);
+    return {own, static_cast<int8_t*>(own->get())};
+  }
+  const std::lock_guard lock(mutex_);
+  if (taken > room_) {
+    page_ = page_of(page_bytes);
+    next_ = static_cast<int8_t*>(page_->get());
+    room_ = page_bytes;
+  }
+  room_ -= taken;
+  return {page_, std::exchange(next_, next_ + taken)};
+}
+
+WeightPages& WeightPages::instance() {
+  static WeightPages pages;
+  return pages;
+}
 
 }  // namespace composer

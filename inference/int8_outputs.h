@@ -1,5 +1,5 @@
-// What becomes of the sums of int8_amx.h's products and int8_winograd.h's, in AVX-512
-// instructions: for files that are compiled for processors that have these alone.
+// Requantization of the sums of int8_amx.h and int8_winograd.h by AVX-512 instructions. For files
+// that are compiled for processors with these instructions.
 #pragma once
 
 #include <immintrin.h>
@@ -13,14 +13,14 @@ namespace {
 
 constexpr int sums_of_tile = pixels * channels;
 
-/// Tiles of pixels by blocks of channels, four products at most.
+/// Some tiles of pixels times some blocks of channels: at most four products.
 struct Patch {
   int64_t tile, block;
   int rows, columns;
 };
 
 struct alignas(64) Sums {
-  int32_t of[4][sums_of_tile];  ///< row by row
+  int32_t of[4][sums_of_tile];  ///< one array per product, pixel by pixel
 
   int32_t* operator[](int index) { return of[index]; }
 };
@@ -33,7 +33,7 @@ inline __m512 numbers_of_bytes(__m128i values) {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(values));
 }
 
-/// What becomes of the sums of a block of channels, pixel by pixel.
+/// Scales the sums of a block of channels and adds offset and addend, pixel by pixel.
 template <bool adds>
 class Finish {
  public:
@@ -47,7 +47,7 @@ class Finish {
 
   __mmask16 there() const { return there_; }
 
-  /// at: of the pixel's and the block's first output.
+  /// at: offset of the block's first output of the pixel.
   __m512 operator()(int row, int64_t at) const {
     return of(_mm512_load_si512(sums_ + channels * row), at);
   }
@@ -70,7 +70,7 @@ class Finish {
   const uint8_t* const addend_;
 };
 
-/// Four vectors of numbers to one of codes, in order.
+/// Rounds four vectors of numbers to one vector of codes, in order.
 class Rounding {
  public:
   explicit Rounding(const Requantization& layer)
@@ -94,23 +94,23 @@ class Rounding {
   const __m512i order_ = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 };
 
-/// Writes what becomes of the sums of two blocks, where the rows' places follow the first one's.
+/// Writes the outputs of two blocks for a tile whose output indices are consecutive.
 template <int rows, bool adds>
 class FollowingRows {
  public:
   static constexpr int pairs = (rows + 1) / 2;
 
   [[gnu::always_inline]] FollowingRows(const Requantization& layer, const Rounding& rounding,
-                                       int32_t place, int64_t block)
+                                       int32_t index, int64_t block)
       : rounding_(rounding),
         left_(layer, nullptr, block),
         right_(layer, nullptr, block + 1),
         there_(_mm512_kunpackw(right_.there(), left_.there())),
         codes_(layer.codes),
         out_channels_(layer.out_channels),
-        at_(place * layer.out_channels + block * channels) {}
+        at_(index * layer.out_channels + block * channels) {}
 
-  /// Rows 2 * pair and, if there is one, the next.
+  /// Writes row 2 * pair and the next row, if there is one.
   [[gnu::always_inline]] void write(const __m512i (&sums)[rows][2], int pair) const {
     const int row = 2 * pair;
     const bool single = row + 1 == rows;
@@ -133,7 +133,7 @@ class FollowingRows {
   const int64_t out_channels_, at_;
 };
 
-/// Writes what becomes of sums.
+/// Writes the outputs of any tile.
 template <bool to_codes, bool adds>
 class Outputs {
  public:
@@ -145,67 +145,70 @@ class Outputs {
       const int32_t* const of_row = sums[row * patch.columns];
       if constexpr (!to_codes) {
         for (int column = 0; column < patch.columns; ++column)
-          write_numbers(of_row + column * sums_of_tile, tile.places, patch.block + column);
+          write_numbers(of_row + column * sums_of_tile, tile.indices, patch.block + column);
       } else if (patch.columns == 2) {
-        write_two_blocks(of_row, tile.places, patch.block);
+        write_two_blocks(of_row, tile.indices, patch.block);
       } else {
-        write_block(of_row, tile.places, patch.block);
+        write_block(of_row, tile.indices, patch.block);
       }
     }
   }
 
  private:
-  void write_block(const int32_t* sums, const int32_t* places, int64_t block) {
+  void write_block(const int32_t* sums, const int32_t* indices, int64_t block) {
     const Finish<adds> finish(product_, sums, block);
     for (int row = 0; row < product_.rows; row += 4) {
-      const int64_t first = at(places[row], block), second = at(places[row + 1], block);
-      const int64_t third = at(places[row + 2], block), fourth = at(places[row + 3], block);
+      const int64_t first = at(indices[row], block), second = at(indices[row + 1], block);
+      const int64_t third = at(indices[row + 2], block), fourth = at(indices[row + 3], block);
       const __m512i codes = rounding_(finish(row, first), finish(row + 1, second),
                                       finish(row + 2, third), finish(row + 3, fourth));
       const __mmask16 there = finish.there();
-      _mm_mask_storeu_epi8(to(places[row], first), there, _mm512_castsi512_si128(codes));
-      _mm_mask_storeu_epi8(to(places[row + 1], second), there, _mm512_extracti32x4_epi32(codes, 1));
-      _mm_mask_storeu_epi8(to(places[row + 2], third), there, _mm512_extracti32x4_epi32(codes, 2));
-      _mm_mask_storeu_epi8(to(places[row + 3], fourth), there, _mm512_extracti32x4_epi32(codes, 3));
+      _mm_mask_storeu_epi8(to(indices[row], first), there, _mm512_castsi512_si128(codes));
+      _mm_mask_storeu_epi8(to(indices[row + 1], second), there,
+                           _mm512_extracti32x4_epi32(codes, 1));
+      _mm_mask_storeu_epi8(to(indices[row + 2], third), there, _mm512_extracti32x4_epi32(codes, 2));
+      _mm_mask_storeu_epi8(to(indices[row + 3], fourth), there,
+                           _mm512_extracti32x4_epi32(codes, 3));
     }
   }
 
-  void write_two_blocks(const int32_t* sums, const int32_t* places, int64_t block) {
+  void write_two_blocks(const int32_t* sums, const int32_t* indices, int64_t block) {
     const Finish<adds> left(product_, sums, block), right(product_, sums + sums_of_tile, block + 1);
     const __mmask32 there = _mm512_kunpackw(right.there(), left.there());
     for (int row = 0; row < product_.rows; row += 2) {
-      const int64_t upper = at(places[row], block), lower = at(places[row + 1], block);
+      const int64_t upper = at(indices[row], block), lower = at(indices[row + 1], block);
       const __m512i codes = rounding_(left(row, upper), right(row, upper + channels),
                                       left(row + 1, lower), right(row + 1, lower + channels));
-      _mm256_mask_storeu_epi8(to(places[row], upper), there, _mm512_castsi512_si256(codes));
-      _mm256_mask_storeu_epi8(to(places[row + 1], lower), there,
+      _mm256_mask_storeu_epi8(to(indices[row], upper), there, _mm512_castsi512_si256(codes));
+      _mm256_mask_storeu_epi8(to(indices[row + 1], lower), there,
                               _mm512_extracti64x4_epi64(codes, 1));
     }
   }
 
-  void write_numbers(const int32_t* sums, const int32_t* places, int64_t block) {
+  void write_numbers(const int32_t* sums, const int32_t* indices, int64_t block) {
     const Finish<adds> finish(product_, sums, block);
     const __m512 least = _mm512_set1_ps(product_.relu ? 0.0f : -__builtin_inff());
     for (int row = 0; row < product_.rows; ++row) {
-      if (places[row] < 0) continue;
-      const int64_t first = at(places[row], block);
+      if (indices[row] < 0) continue;
+      const int64_t first = at(indices[row], block);
       _mm512_mask_storeu_ps(product_.numbers + first, finish.there(),
                             _mm512_max_ps(finish(row, first), least));
     }
   }
 
-  /// Of a pixel without an output some other one's, whose addend may be read.
-  int64_t at(int32_t place, int64_t block) const {
-    return (place < 0 ? 0 : place) * product_.out_channels + block * channels;
+  /// Offset of a pixel's first output in the block. A pixel without an output gets the offset of
+  /// the first pixel, where an addend may be read.
+  int64_t at(int32_t index, int64_t block) const {
+    return (index < 0 ? 0 : index) * product_.out_channels + block * channels;
   }
-  uint8_t* to(int32_t place, int64_t at) { return place < 0 ? nowhere_ : product_.codes + at; }
+  uint8_t* to(int32_t index, int64_t at) { return index < 0 ? nowhere_ : product_.codes + at; }
 
   const Product product_;
   const Rounding rounding_;
   uint8_t nowhere_[64];
 };
 
-/// Compute::run(product) for the kind of outputs that the product has: <to_codes, adds>.
+/// Calls Compute<to_codes, adds>::run(product) with the kind of outputs that the product has.
 template <template <bool, bool> class Compute>
 void compute_outputs(const Product& product) {
   const bool to_codes = product.codes != nullptr, adds = product.addend != nullptr;

@@ -1,4 +1,4 @@
-#include "inference/code_winograd.h"
+#include "inference/int8_winograd_layer.h"
 
 #include <ATen/Parallel.h>
 
@@ -6,15 +6,15 @@
 #include <array>
 
 #include "base/simd.h"
+#include "inference/int8_layer.h"
 #include "inference/int8_winograd.h"
 #include "inference/requantizer.h"
-#include "inference/tile_layer.h"
 #include "inference/winograd_blocks.h"
 
 namespace composer {
 
 #ifdef COMPOSER_X86
-namespace code_winograd {
+namespace int8_winograd {
 namespace {
 
 constexpr int weight_rows[6][3]{{6, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
@@ -33,7 +33,7 @@ std::array<int16_t, value_count> transformed_weight(const int8_t* g) {
   return all;
 }
 
-/// [out, in, 3, 3] -> [panels][values][channels in pairs, of whole chunks][panel][2].
+/// [out, in, 3, 3] -> [panels][values][pairs of channels, padded to chunks][panel][2].
 at::Tensor in_panels(const at::Tensor& weight) {
   const int64_t out = weight.size(0), in = weight.size(1);
   const int64_t channels = at::divup(in, chunk) * chunk;
@@ -53,16 +53,16 @@ at::Tensor in_panels(const at::Tensor& weight) {
   return all;
 }
 
-/// Weights of so many bytes stay in the second-level cache from block to block.
+/// Most bytes of weights that stay in the second-level cache from block to block.
 constexpr int64_t most_near_bytes = 1 << 19;
-/// And of a block's transformed input, where they do; it comes and goes with its block.
+/// Most bytes of a block's transformed input where the weights stay in the cache.
 constexpr int64_t most_value_bytes = 1 << 17;
 
 int64_t rounded_up(int64_t count, int64_t to) { return at::divup(count, to) * to; }
 
-class CodeWinogradConv2d : public PackedLayer {
+class Int8WinogradConv2d : public PackedLayer {
  public:
-  CodeWinogradConv2d(const LayerParts& parts, const LayerCodes& codes)
+  Int8WinogradConv2d(const LayerParts& parts, const LayerCodes& codes)
       : in_(parts.convolution->in_channels),
         out_(parts.convolution->out_channels),
         padding_(parts.convolution->padding),
@@ -140,7 +140,7 @@ class CodeWinogradConv2d : public PackedLayer {
   at::Tensor weights_, pixel_of_padding_;
 };
 
-/// Of codes, which are not negative.
+/// Whether all sums of codes, which are not negative, are below most_sum.
 bool sums_are_small(const at::Tensor& weight) {
   const auto flat = weight.flatten(1).to(at::kInt);
   const auto most = std::max(flat.clamp_min(0).sum(1).max().item<int64_t>(),
@@ -150,14 +150,15 @@ bool sums_are_small(const at::Tensor& weight) {
 
 bool is_quicker(const LayerParts& parts) {
   const auto& convolution = *parts.convolution;
-  if (code_instructions() != CodeInstructions::avx512_vnni || convolution.in_channels < chunk ||
+  if (int8_instructions() != Int8Instructions::avx512_vnni || convolution.in_channels < chunk ||
       convolution.out_channels < panel)
     return false;
   const int64_t in = rounded_up(convolution.in_channels, chunk);
   const int64_t out = rounded_up(convolution.out_channels, panel);
   const auto tiles = winograd_tiles(tile_size, parts.input_shape, convolution.padding);
-  // Cycles, of an image. To read weights that come from far takes as long as products of 8 tiles;
-  // threads beyond the panels each read them for a share of the tiles.
+  // Costs are cycles per image. Reading weights from outside the cache takes as long as the
+  // products of 8 tiles. Where there are more threads than panels, several threads read the same
+  // weights.
   const int64_t readers = at::divup(at::get_num_threads(), out / panel);
   const bool far = 2 * value_count * in * out > most_near_bytes;
   const int64_t count = tiles.of_image();
@@ -169,28 +170,28 @@ bool is_quicker(const LayerParts& parts) {
 }
 
 }  // namespace
-}  // namespace code_winograd
+}  // namespace int8_winograd
 
-bool code_winograd_takes(const LayerParts& parts, const LayerCodes& codes) {
+bool int8_winograd_takes(const LayerParts& parts, const LayerCodes& codes) {
   return parts.convolution != nullptr && is_for_winograd(*parts.convolution) && codes.output &&
-         tile_layer_takes(parts, codes) && code_winograd::sums_are_small(parts.weight);
+         int8_layer_takes(parts, codes) && int8_winograd::sums_are_small(parts.weight);
 }
 
-bool code_winograd_is_quicker(const LayerParts& parts) { return code_winograd::is_quicker(parts); }
+bool int8_winograd_is_quicker(const LayerParts& parts) { return int8_winograd::is_quicker(parts); }
 
-std::unique_ptr<PackedLayer> packed_by_code_winograd(const LayerParts& parts,
+std::unique_ptr<PackedLayer> packed_by_int8_winograd(const LayerParts& parts,
                                                      const LayerCodes& codes) {
-  return std::make_unique<code_winograd::CodeWinogradConv2d>(parts, codes);
+  return std::make_unique<int8_winograd::Int8WinogradConv2d>(parts, codes);
 }
 
 #else
 
-bool code_winograd_takes(const LayerParts&, const LayerCodes&) { return false; }
+bool int8_winograd_takes(const LayerParts&, const LayerCodes&) { return false; }
 
-bool code_winograd_is_quicker(const LayerParts&) { return false; }
+bool int8_winograd_is_quicker(const LayerParts&) { return false; }
 
-std::unique_ptr<PackedLayer> packed_by_code_winograd(const LayerParts&, const LayerCodes&) {
-  TORCH_CHECK(false, "code_winograd: for x86 processors");
+std::unique_ptr<PackedLayer> packed_by_int8_winograd(const LayerParts&, const LayerCodes&) {
+  TORCH_CHECK(false, "int8_winograd: for x86 processors");
 }
 
 #endif

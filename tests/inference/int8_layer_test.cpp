@@ -1,14 +1,13 @@
 // Layers by AMX tiles and by dot products against sums of integers, and against oneDNN's operators.
-#include "inference/tile_layer.h"
+#include "inference/int8_layer.h"
 
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
 
-#include "inference/code_layer.h"
-#include "inference/weight_pages.h"
+#include "inference/packed_layer.h"
 
-namespace composer::tile_layer_test {
+namespace composer::int8_layer_test {
 namespace {
 
 struct TileCase {
@@ -139,16 +138,16 @@ LayerCodes plain_codes(int64_t out) {
 }
 
 /// Those that this processor has, each of which is to be tested.
-std::vector<CodeInstructions> instructions_here() {
-  std::vector<CodeInstructions> all;
-  const auto best = code_instructions();
+std::vector<Int8Instructions> instructions_here() {
+  std::vector<Int8Instructions> all;
+  const auto best = int8_instructions();
   if (!best)
     WARN(
         "skipped: this processor has neither AVX512-VNNI nor AMX tiles for 8 bits, or they are "
         "not permitted");
   else
-    all.push_back(CodeInstructions::avx512_vnni);
-  if (best == CodeInstructions::amx_int8)
+    all.push_back(Int8Instructions::avx512_vnni);
+  if (best == Int8Instructions::amx_int8)
     all.push_back(*best);
   else if (best)
     WARN("skipped in part: this processor has no AMX tiles for 8 bits, or they are not permitted");
@@ -169,7 +168,7 @@ TEST_CASE("a layer by tiles is the sum of its integers", "[inference][tiles]") {
         const Threads scope(threads);
         const auto layer = exact_layer(given);
         const auto expected = by_integers(given, layer);
-        const auto tiles = tile_layer(layer.parts, layer.codes, instructions);
+        const auto tiles = int8_layer(layer.parts, layer.codes, instructions);
         for (const bool overwrite : {false, true}) {
           const auto addend = layer.addend.defined() ? layer.addend.clone() : at::Tensor();
           const auto found = tiles->run(layer.input, addend, overwrite);
@@ -190,7 +189,7 @@ TEST_CASE("a layer by tiles takes any number of images, and codes of 7 bits",
       const auto& given = all.at(index);
       CAPTURE(given.name);
       const auto layer = exact_layer(given, 7);
-      const auto tiles = tile_layer(layer.parts, layer.codes, instructions);
+      const auto tiles = int8_layer(layer.parts, layer.codes, instructions);
       for (int64_t images = 1; images <= layer.input.size(0); ++images) {
         auto some = layer;
         some.input = layer.input.narrow(0, 0, images);
@@ -208,7 +207,7 @@ TEST_CASE("halves of a code go to even ones by tiles", "[inference][tiles]") {
   const auto input = at::arange(0, 64, at::kByte).view({1, 1, 8, 8}).expand({1, 64, 8, 8});
   const auto expected = ((input.to(at::kDouble) - 10) / 2).round() + 21;
   for (const auto instructions : instructions_here()) {
-    const auto found = tile_layer(parts, plain_codes(16), instructions)->run(input, {}, false);
+    const auto found = int8_layer(parts, plain_codes(16), instructions)->run(input, {}, false);
     CHECK(found.to(at::kDouble).equal(expected.slice(1, 0, 16)));
   }
 }
@@ -231,7 +230,7 @@ TEST_CASE("a linear layer by tiles is the sum of its integers", "[inference][til
         layer.parts.weight = layer.parts.weight.flatten(1);
         layer.parts.convolution = nullptr;
         layer.parts.input_shape = {1, features};
-        const auto found = tile_layer(layer.parts, layer.codes, instructions)
+        const auto found = int8_layer(layer.parts, layer.codes, instructions)
                                ->run(layer.input.flatten(1), {}, false);
         REQUIRE(found.sizes() == expected.sizes());
         CHECK(found.equal(expected));
@@ -253,7 +252,7 @@ TEST_CASE("a layer by tiles is oneDNN's, but for sums between two codes", "[infe
             ->run(layer.input, layer.addend.defined() ? layer.addend.clone() : at::Tensor(), false)
             .to(at::kFloat);
       };
-      const auto found = run(tile_layer(layer.parts, layer.codes, instructions));
+      const auto found = run(int8_layer(layer.parts, layer.codes, instructions));
       const auto expected = run(onednn_layer(layer.parts, layer.codes));
       const auto distance = (found - expected).abs();
       if (!given.codes_out) {
@@ -270,15 +269,15 @@ TEST_CASE("layers that tiles do not take go another way", "[inference][tiles]") 
   const auto parts = plain_parts(options);
   auto codes = plain_codes(64);
   options.groups = 2;
-  CHECK_FALSE(tile_layer_takes(parts, codes));
+  CHECK_FALSE(int8_layer_takes(parts, codes));
   options.groups = 1, options.dilation = {1, 2};
-  CHECK_FALSE(tile_layer_takes(parts, codes));
+  CHECK_FALSE(int8_layer_takes(parts, codes));
   options.dilation = {1, 1};
   auto pixels = plain_parts(options);
   pixels.input_shape = {1, 20, 1, 1};
-  CHECK((code_instructions() == CodeInstructions::amx_int8) == tile_layer_takes(pixels, codes));
+  CHECK((int8_instructions() == Int8Instructions::amx_int8) == int8_layer_takes(pixels, codes));
   codes.output->scale = 1e-9;
-  CHECK_FALSE(tile_layer_takes(parts, codes));
+  CHECK_FALSE(int8_layer_takes(parts, codes));
 }
 
 TEST_CASE("weights lie side by side on pages that outlive their taking", "[inference][tiles]") {
@@ -295,4 +294,4 @@ TEST_CASE("weights lie side by side on pages that outlive their taking", "[infer
 }
 
 }  // namespace
-}  // namespace composer::tile_layer_test
+}  // namespace composer::int8_layer_test

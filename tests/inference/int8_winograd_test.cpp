@@ -1,6 +1,4 @@
 // 3 x 3 layers of codes by Winograd's algorithm, against the same by dot products, bit by bit.
-#include "inference/code_winograd.h"
-
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
@@ -11,9 +9,10 @@
 #include <typeinfo>
 #include <vector>
 
-#include "inference/tile_layer.h"
+#include "inference/int8_layer.h"
+#include "inference/int8_winograd_layer.h"
 
-namespace composer::code_winograd_test {
+namespace composer::int8_winograd_test {
 namespace {
 
 enum class Codes { random, most, ends };
@@ -103,23 +102,23 @@ Layer layer_of(const Case& given) {
 }
 
 bool skips() {
-  if (code_instructions()) return false;
+  if (int8_instructions()) return false;
   WARN("skipped: this processor has no AVX512-VNNI, or it is not permitted");
   return true;
 }
 
-TEST_CASE("codes by Winograd are those by dot products", "[inference][code_winograd]") {
+TEST_CASE("codes by Winograd are those by dot products", "[inference][int8_winograd]") {
   if (skips()) return;
   const c10::InferenceMode inference;
   const int before = at::get_num_threads();
   for (const auto& given : cases()) {
     const auto layer = layer_of(given);
-    REQUIRE(code_winograd_takes(layer.parts, layer.codes));
-    const auto tiles = tile_layer(layer.parts, layer.codes, CodeInstructions::avx512_vnni);
+    REQUIRE(int8_winograd_takes(layer.parts, layer.codes));
+    const auto tiles = int8_layer(layer.parts, layer.codes, Int8Instructions::avx512_vnni);
     const auto expected = tiles->run(layer.input, layer.addend, false);
     // Not all at an end of the codes.
     CHECK(std::get<0>(at::_unique(expected)).size(0) > 1);
-    const auto winograd = packed_by_code_winograd(layer.parts, layer.codes);
+    const auto winograd = packed_by_int8_winograd(layer.parts, layer.codes);
     for (const int threads : {1, 2, 5}) {
       CAPTURE(given.name, threads);
       at::set_num_threads(threads);
@@ -148,7 +147,7 @@ TEST_CASE("codes by Winograd are those by dot products", "[inference][code_winog
   }
 }
 
-TEST_CASE("sums of more than 25 bits go another way", "[inference][code_winograd]") {
+TEST_CASE("sums of more than 25 bits go another way", "[inference][int8_winograd]") {
   if (skips()) return;
   const Case given{"", conv(128, 32), 1, 8, 8, false};
   auto layer = layer_of(given);
@@ -160,19 +159,19 @@ TEST_CASE("sums of more than 25 bits go another way", "[inference][code_winograd
   const auto of_last = weight[31].flatten().slice(0, 0, 1024);
   for (const int sign : {1, -1}) {
     of_last.fill_(127 * sign);
-    REQUIRE(code_winograd_takes(layer.parts, layer.codes));
-    CHECK(packed_by_code_winograd(layer.parts, layer.codes)
+    REQUIRE(int8_winograd_takes(layer.parts, layer.codes));
+    CHECK(packed_by_int8_winograd(layer.parts, layer.codes)
               ->run(layer.input, {}, false)
-              .equal(tile_layer(layer.parts, layer.codes, CodeInstructions::avx512_vnni)
+              .equal(int8_layer(layer.parts, layer.codes, Int8Instructions::avx512_vnni)
                          ->run(layer.input, {}, false)));
     of_last.fill_(0);
     weight[31].flatten().slice(0, 0, 1040).fill_(127 * sign);
-    CHECK_FALSE(code_winograd_takes(layer.parts, layer.codes));
+    CHECK_FALSE(int8_winograd_takes(layer.parts, layer.codes));
     weight.zero_();
   }
 }
 
-TEST_CASE("weights of either sign are summed for themselves", "[inference][code_winograd]") {
+TEST_CASE("weights of either sign are summed for themselves", "[inference][int8_winograd]") {
   if (skips()) return;
   const Case given{"", conv(256, 32), 1, 8, 8, false};
   auto layer = layer_of(given);
@@ -180,10 +179,10 @@ TEST_CASE("weights of either sign are summed for themselves", "[inference][code_
   const auto of_last = layer.parts.weight[31].flatten();
   of_last.slice(0, 0, 1040).fill_(127);
   of_last.slice(0, 1040, 2080).fill_(-127);
-  CHECK_FALSE(code_winograd_takes(layer.parts, layer.codes));
+  CHECK_FALSE(int8_winograd_takes(layer.parts, layer.codes));
 }
 
-TEST_CASE("layers that Winograd does not take with codes", "[inference][code_winograd]") {
+TEST_CASE("layers that Winograd does not take with codes", "[inference][int8_winograd]") {
   if (skips()) return;
   const Case given = cases().front();
   const auto takes = [&](const auto& change) {
@@ -191,7 +190,7 @@ TEST_CASE("layers that Winograd does not take with codes", "[inference][code_win
     auto options = given.options;
     change(layer, options);
     layer.parts.convolution = &options;
-    return code_winograd_takes(layer.parts, layer.codes);
+    return int8_winograd_takes(layer.parts, layer.codes);
   };
   CHECK(takes([](Layer&, Conv2dOptions&) {}));
   CHECK_FALSE(takes([](Layer&, Conv2dOptions& options) { options.stride = {2, 2}; }));
@@ -201,27 +200,27 @@ TEST_CASE("layers that Winograd does not take with codes", "[inference][code_win
   CHECK_FALSE(takes([](Layer& layer, Conv2dOptions&) { layer.codes.output.reset(); }));
 }
 
-TEST_CASE("a layer that Winograd computes quicker is packed for it", "[inference][code_winograd]") {
+TEST_CASE("a layer that Winograd computes quicker is packed for it", "[inference][int8_winograd]") {
   if (skips()) return;
   const Case given = cases().front();
   const auto layer = layer_of(given);
   const auto packed_layer = packed(layer.parts, layer.codes);
-  const auto winograd = packed_by_code_winograd(layer.parts, layer.codes);
-  CHECK((typeid(*packed_layer) == typeid(*winograd)) == code_winograd_is_quicker(layer.parts));
+  const auto winograd = packed_by_int8_winograd(layer.parts, layer.codes);
+  CHECK((typeid(*packed_layer) == typeid(*winograd)) == int8_winograd_is_quicker(layer.parts));
 }
 
 TEST_CASE("Winograd with codes is quicker where there are tiles enough",
-          "[inference][code_winograd]") {
+          "[inference][int8_winograd]") {
   if (skips()) return;
-  if (code_instructions() == CodeInstructions::amx_int8)
+  if (int8_instructions() == Int8Instructions::amx_int8)
     WARN("skipped in part: this processor has AMX tiles, which are quicker");
-  const bool here = code_instructions() == CodeInstructions::avx512_vnni;
+  const bool here = int8_instructions() == Int8Instructions::avx512_vnni;
   const auto quicker = [](int64_t channels, int64_t size) {
     const auto options = conv(channels, channels);
     LayerParts parts;
     parts.convolution = &options;
     parts.input_shape = {1, channels, size, size};
-    return code_winograd_is_quicker(parts);
+    return int8_winograd_is_quicker(parts);
   };
   const int before = at::get_num_threads();
   at::set_num_threads(2);
@@ -239,4 +238,4 @@ TEST_CASE("Winograd with codes is quicker where there are tiles enough",
 }
 
 }  // namespace
-}  // namespace composer::code_winograd_test
+}  // namespace composer::int8_winograd_test

@@ -1,4 +1,4 @@
-#include "inference/code_lines.h"
+#include "inference/int8_lines.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 namespace composer {
 namespace {
 
-/// Of a core's own cache, for the pixels of a pass over the weights.
+/// Bytes of a core's own cache for the pixels of one pass over the weights.
 constexpr int64_t cache_bytes = 640 << 10;
 
 int64_t outputs(int64_t size, const Conv2dOptions& options, size_t dimension) {
@@ -19,7 +19,7 @@ int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * t
 
 }  // namespace
 
-CodeLines::CodeLines(const Conv2dOptions& options, const std::vector<int64_t>& input,
+Int8Lines::Int8Lines(const Conv2dOptions& options, const std::vector<int64_t>& input,
                      uint8_t padding, Layout layout)
     : layout_(layout),
       channels_(input[1]),
@@ -43,14 +43,14 @@ CodeLines::CodeLines(const Conv2dOptions& options, const std::vector<int64_t>& i
           std::clamp<int64_t>((columns_ - 1) * stride_width_ + kernel_width_ - before_, 0, width_)),
       planes_(std::min(stride_height_, kernel_height_)),
       reach_((kernel_height_ - 1) / stride_height_) {
-  // What is beyond a line's end is what is before the next one's start, padding.
+  // The padding after a line is the padding before the next line.
   line_ = subsamples_ ? columns_
                       : rounded_up(std::max(before_ + used_, columns_ * stride_width_), step_);
   const int64_t row_bytes = planes_ * line_ * channels_;
   segment_rows_ = std::clamp<int64_t>(cache_bytes / row_bytes - reach_, 1, rows_);
 }
 
-std::vector<int64_t> CodeLines::steps() const {
+std::vector<int64_t> Int8Lines::steps() const {
   std::vector<int64_t> steps;
   for (int64_t row = 0; row < kernel_height_; ++row) {
     const int64_t start =
@@ -60,7 +60,7 @@ std::vector<int64_t> CodeLines::steps() const {
   return steps;
 }
 
-std::vector<int8_t> CodeLines::step_quads() const {
+std::vector<int8_t> Int8Lines::step_quads() const {
   std::vector<int8_t> quads;
   for (int64_t row = 0; row < kernel_height_; ++row)
     for (int64_t at = 0; at < run(); at += int8_amx::values)
@@ -69,26 +69,26 @@ std::vector<int8_t> CodeLines::step_quads() const {
   return quads;
 }
 
-int64_t CodeLines::most_lines() const {
+int64_t Int8Lines::most_lines() const {
   if (!copies_) return std::max<int64_t>(cache_bytes / channels_, int8_amx::pixels);
   return std::max<int64_t>(cache_bytes / segment_bytes(), 1) * segment_rows_;
 }
 
-int64_t CodeLines::segment_bytes() const { return planes_ * plane_bytes() + before_ * channels_; }
+int64_t Int8Lines::segment_bytes() const { return planes_ * plane_bytes() + before_ * channels_; }
 
-/// At most, for a segment ends where an image does.
-int64_t CodeLines::segments(int64_t lines) const {
+/// The most segments, as a segment ends where an image ends.
+int64_t Int8Lines::segments(int64_t lines) const {
   return lines / segment_rows_ + lines / rows_ + 2;
 }
 
-int64_t CodeLines::bytes(int64_t lines) const {
+int64_t Int8Lines::bytes(int64_t lines) const {
   if (!copies_) return 0;
-  // Tiles may reach beyond the last position.
+  // Tiles may read beyond the last pixel.
   const int64_t beyond = (int8_amx::pixels * step_ + kernel_width_) * channels_;
   return segments(lines) * segment_bytes() + beyond + int8_amx::values;
 }
 
-void CodeLines::take(const uint8_t* images, int64_t begin, int64_t end, uint8_t* copies,
+void Int8Lines::take(const uint8_t* images, int64_t begin, int64_t end, uint8_t* copies,
                      Tiles& tiles) const {
   tiles.all.clear();
   if (!copies_) {
@@ -103,68 +103,69 @@ void CodeLines::take(const uint8_t* images, int64_t begin, int64_t end, uint8_t*
         .image = images + image * height_ * width_ * channels_,
         .first = first,
         .count = std::min({end - line, rows_ - first, segment_rows_}),
-        .place = line * columns_,
+        .output = line * columns_,
     };
     copy_segment(segment, copies);
     if (layout_.by_line)
-      add_tiles_by_line(copies, segment.count, segment.place, tiles);
+      add_tiles_by_line(copies, segment.count, segment.output, tiles);
     else
-      add_tiles(copies, positions(segment.count), segment.place, tiles);
+      add_tiles(copies, positions(segment.count), segment.output, tiles);
     line += segment.count;
   }
 }
 
-/// Of tiles that share so many positions evenly.
-int CodeLines::rows_of_tiles(int64_t positions) const {
+/// The pixels per tile that divide the positions evenly.
+int Int8Lines::rows_of_tiles(int64_t positions) const {
   const int64_t tiles = (positions + layout_.most_rows - 1) / layout_.most_rows;
   return static_cast<int>((positions + tiles - 1) / tiles);
 }
 
-void CodeLines::add_tiles_by_line(const uint8_t* pixels, int64_t lines, int64_t place,
+void Int8Lines::add_tiles_by_line(const uint8_t* pixels, int64_t lines, int64_t output,
                                   Tiles& tiles) const {
-  for (int64_t line = 0; line < lines; ++line, place += columns_)
+  for (int64_t line = 0; line < lines; ++line, output += columns_)
     for (int64_t first = 0; first < columns_; first += tiles.rows) {
       auto& tile = tiles.all.emplace_back();
       tile.first = pixels + (line * pitch() + first) * pixel_stride();
-      std::ranges::fill(tile.places, -1);
+      std::ranges::fill(tile.indices, -1);
       const auto there = std::min<int64_t>(tiles.rows, columns_ - first);
-      for (int64_t i = 0; i < there; ++i) tile.places[i] = static_cast<int32_t>(place + first + i);
+      for (int64_t i = 0; i < there; ++i)
+        tile.indices[i] = static_cast<int32_t>(output + first + i);
       tile.follows = there == tiles.rows;
     }
 }
 
-void CodeLines::add_tiles(const uint8_t* pixels, int64_t positions, int64_t place,
+void Int8Lines::add_tiles(const uint8_t* pixels, int64_t positions, int64_t output,
                           Tiles& tiles) const {
   const int64_t pitch = copies_ ? this->pitch() : 1, columns = copies_ ? columns_ : 1;
   int64_t column = 0;
   for (int64_t first = 0; first < positions; first += tiles.rows) {
-    // The images' last tile has pixels of the one before it, for there are none beyond.
+    // Without copies no pixel may be read beyond the images: the last tile repeats earlier pixels.
     const int64_t back = copies_ ? 0 : std::max<int64_t>(first + tiles.rows - positions, 0);
     auto& tile = tiles.all.emplace_back();
     tile.first = pixels + (first - back) * pixel_stride();
-    std::ranges::fill(tile.places, -1);
+    std::ranges::fill(tile.indices, -1);
     tile.follows = true;
     for (int64_t i = 0; i < tiles.rows; ++i) {
       const bool there = i >= back && first - back + i < positions;
       tile.follows &= there && column < columns;
       if (!there) continue;
-      if (column < columns) tile.places[i] = static_cast<int32_t>(place++);
+      if (column < columns) tile.indices[i] = static_cast<int32_t>(output++);
       if (++column == pitch) column = 0;
     }
   }
 }
 
-void CodeLines::copy_segment(const Segment& segment, uint8_t* to) const {
+void Int8Lines::copy_segment(const Segment& segment, uint8_t* to) const {
   for (int64_t plane = 0; plane < planes_; ++plane) {
     uint8_t* line = to + plane * plane_bytes();
-    // Of the last plane there may be a line less to read, which is padding then or the image's.
+    // The last plane may need a line less; the extra line is padding or a line of the image.
     for (int64_t i = 0; i < segment.count + reach_; ++i, line += line_ * channels_)
       copy_line(segment.image, (segment.first + i) * stride_height_ + plane - above_, line);
     std::memset(line, padding_, static_cast<size_t>(before_ * channels_));
   }
 }
 
-void CodeLines::copy_line(const uint8_t* image, int64_t row, uint8_t* to) const {
+void Int8Lines::copy_line(const uint8_t* image, int64_t row, uint8_t* to) const {
   const auto bytes_of = [this](int64_t count) { return static_cast<size_t>(count * channels_); };
   if (row < 0 || row >= height_) {
     std::memset(to, padding_, bytes_of(line_));
@@ -177,8 +178,8 @@ void CodeLines::copy_line(const uint8_t* image, int64_t row, uint8_t* to) const 
   std::memset(to + (before_ + used_) * channels_, padding_, bytes_of(line_ - before_ - used_));
 }
 
-/// Those that a kernel of one column reads.
-void CodeLines::copy_pixels(const uint8_t* line, uint8_t* to) const {
+/// Copies the pixels that a kernel of one column reads.
+void Int8Lines::copy_pixels(const uint8_t* line, uint8_t* to) const {
   for (int64_t i = 0; i < columns_; ++i, to += channels_) {
     const int64_t column = i * stride_width_ - before_;
     if (column < 0 || column >= width_)
