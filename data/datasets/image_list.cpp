@@ -38,10 +38,10 @@ OpenedSet ImageListParams::open(const std::string& index_dir, OnBadSample on_bad
   const ListColumns columns{path, label, ffcv.targets};
   const std::string root = (images / "").string();
   const auto make = [&]() -> std::optional<std::vector<uint8_t>> {
-    std::vector<std::pair<std::string, FileStamp>> watched;
+    std::vector<std::pair<std::string, PathStamp>> watched;
     for (const auto& one : {list, names}) {
       if (one.empty()) continue;
-      const auto stamp = file_stamp_of(one.string());
+      const auto stamp = path_stamp_of(one.string());
       watched.emplace_back(one.string(), settled(stamp, stamp, wall_clock_ns()));
     }
     std::optional<std::vector<std::string>> known;

@@ -36,10 +36,10 @@ class Lister {
     const std::pair place(status.st_dev, status.st_ino);
     if (std::find(above_.begin(), above_.end(), place) != above_.end()) return;
     above_.push_back(place);
-    const FileStamp before = file_stamp_of(file);
+    const PathStamp before = path_stamp_of(file);
     const int64_t begin = wall_clock_ns();
     const auto folders = read(folder.get(), path);
-    listing_.watched.emplace_back(path, settled(before, file_stamp_of(file), begin));
+    listing_.watched.emplace_back(path, settled(before, path_stamp_of(file), begin));
     for (const auto& below : folders) list(below);
     above_.pop_back();
   }
@@ -83,7 +83,7 @@ class Lister {
     const bool is_image =
         known && S_ISREG(status.st_mode) && file_kind_of(entry.d_name) == FileKind::image;
     if (entry.d_type == DT_LNK && !is_image)
-      listing_.watched.emplace_back(in + entry.d_name, FileStamp{.kind = FileStamp::no_folder});
+      listing_.watched.emplace_back(in + entry.d_name, PathStamp{.kind = PathStamp::no_folder});
     return false;
   }
 

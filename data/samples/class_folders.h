@@ -28,7 +28,7 @@ struct ClassListing {
   int64_t others = 0;
   std::string an_other{};  ///< the path of one of them
   /// The folders, and links that lead neither to folders nor to images, in no order.
-  std::vector<std::pair<std::string, FileStamp>> watched;
+  std::vector<std::pair<std::string, PathStamp>> watched;
   std::exception_ptr error;  ///< what kept it from being listed: UserError
 };
 

@@ -71,12 +71,12 @@ Table kept_table(const fs::path& file, const TableMaker& maker) {
     return own_table(maker, "neither XDG_CACHE_HOME nor HOME names a folder for it");
   if (const auto table = read_table(file); usable(table)) return table;
 
-  const auto before = file_stamp_of(file.string());
+  const auto before = path_stamp_of(file.string());
   std::error_code told_by_the_lock;
   fs::create_directories(file.parent_path(), told_by_the_lock);
   const FileLock lock(file.string() + ".lock", maker.does);
   if (!lock.problem().empty()) return own_table(maker, file.string() + ".lock: " + lock.problem());
-  if (!(file_stamp_of(file.string()) == before)) {
+  if (!(path_stamp_of(file.string()) == before)) {
     const auto table = read_table(file);
     // What was made while this process waited is as new as what it would make.
     if (lock.waited() ? table && has_classes(*table, maker) : usable(table)) return table;

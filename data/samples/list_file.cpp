@@ -617,7 +617,7 @@ void look_for(const fs::path& list, const ListedFiles& files, std::vector<Listed
   std::unordered_set<std::string> folders;
   for (const auto& entry : entries) folders.insert(entry.path.substr(0, entry.path.rfind('/') + 1));
   for (const auto& folder : folders) {
-    const auto stamp = file_stamp_of(below(files.root, folder));
+    const auto stamp = path_stamp_of(below(files.root, folder));
     writer.watch(folder, settled(stamp, stamp, wall_clock_ns()));
   }
   constexpr uint64_t at_once = 64;
@@ -632,7 +632,7 @@ void look_for(const fs::path& list, const ListedFiles& files, std::vector<Listed
     if (there[i] == 0) missing.push_back(i);
   if (missing.empty()) return;
   if (files.required) fail_without_files(list, files.root, entries, missing);
-  writer.watch("", FileStamp{});  // which equals nothing
+  writer.watch("", PathStamp{});  // which equals nothing
 }
 
 }  // namespace

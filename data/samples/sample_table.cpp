@@ -40,14 +40,14 @@ uint32_t checksum(Header header, std::span<const uint8_t> rest) {
 
 int64_t ns(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
-FileStamp stamp_from(const struct stat& status) {
-  FileStamp stamp;
-  stamp.kind = S_ISDIR(status.st_mode)   ? FileStamp::folder
-               : S_ISREG(status.st_mode) ? FileStamp::file
-                                         : FileStamp::no_folder;
-  if (stamp.kind == FileStamp::no_folder) return stamp;
+PathStamp stamp_from(const struct stat& status) {
+  PathStamp stamp;
+  stamp.kind = S_ISDIR(status.st_mode)   ? PathStamp::folder
+               : S_ISREG(status.st_mode) ? PathStamp::file
+                                         : PathStamp::no_folder;
+  if (stamp.kind == PathStamp::no_folder) return stamp;
   stamp.inode = status.st_ino;
-  if (stamp.kind == FileStamp::file) stamp.bytes = static_cast<uint64_t>(status.st_size);
+  if (stamp.kind == PathStamp::file) stamp.bytes = static_cast<uint64_t>(status.st_size);
   stamp.modified = ns(status.st_mtim), stamp.changed = ns(status.st_ctim);
   return stamp;
 }
@@ -72,20 +72,20 @@ class Sections {
 
 }  // namespace
 
-FileStamp file_stamp_of(const std::string& path) {
+PathStamp path_stamp_of(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return {.kind = FileStamp::no_folder};
+  if (::stat(path.c_str(), &status) != 0) return {.kind = PathStamp::no_folder};
   return stamp_from(status);
 }
 
-bool is_as_before(const std::string& path, const FileStamp& stamp) {
-  const auto now = file_stamp_of(path);
-  return stamp.kind == FileStamp::no_folder ? now.kind != FileStamp::folder : now == stamp;
+bool is_as_before(const std::string& path, const PathStamp& stamp) {
+  const auto now = path_stamp_of(path);
+  return stamp.kind == PathStamp::no_folder ? now.kind != PathStamp::folder : now == stamp;
 }
 
-FileStamp file_stamp_of(int file) {
+PathStamp path_stamp_of(int file) {
   struct stat status {};
-  if (::fstat(file, &status) != 0) return {.kind = FileStamp::no_folder};
+  if (::fstat(file, &status) != 0) return {.kind = PathStamp::no_folder};
   return stamp_from(status);
 }
 
@@ -95,10 +95,10 @@ int64_t wall_clock_ns() {
   return ns(now);
 }
 
-FileStamp settled(const FileStamp& before, const FileStamp& after, int64_t begin) {
+PathStamp settled(const PathStamp& before, const PathStamp& after, int64_t begin) {
   constexpr int64_t coarsest_clock = 2'000'000'000;  // FAT's
   const bool is_old = begin - std::max(before.modified, before.changed) >= coarsest_clock;
-  return before == after && is_old ? before : FileStamp{};
+  return before == after && is_old ? before : PathStamp{};
 }
 
 SampleTable::SampleTable(std::vector<uint8_t> bytes) : owned_(std::move(bytes)), bytes_(owned_) {
@@ -147,7 +147,7 @@ void SampleTable::parse() {
     lengths_ = section(samples_, sizeof(uint64_t));
   }
   runs_ = section(runs_count_, 2 * sizeof(uint64_t));
-  stamps_ = section(watched_count_, sizeof(FileStamp));
+  stamps_ = section(watched_count_, sizeof(PathStamp));
   texts_ = section(header.text_bytes, 1);
   check_texts();
   check_samples();
@@ -239,7 +239,7 @@ void SampleTable::read_values(int64_t sample, std::span<float> values) const {
 }
 
 SampleTable::Watched SampleTable::watched(uint64_t i) const {
-  return {text(paths_ + i), load<FileStamp>(stamps_, i)};
+  return {text(paths_ + i), load<PathStamp>(stamps_, i)};
 }
 
 void SampleTableWriter::add_file(std::string_view path, int32_t label) {
@@ -265,7 +265,7 @@ void SampleTableWriter::add(std::string_view container, std::string_view name, i
   labels_.push_back(label);
 }
 
-void SampleTableWriter::watch(std::string_view path, const FileStamp& stamp) {
+void SampleTableWriter::watch(std::string_view path, const PathStamp& stamp) {
   watched_.emplace_back(path);
   stamps_.push_back(stamp);
 }
@@ -302,7 +302,7 @@ std::vector<uint8_t> SampleTableWriter::bytes() const {
   header.version = kVersion;
 
   Sections sections(sizeof header + begins.size() * 8 + labels_.size() * 20 + values_.size() * 4 +
-                    runs_.size() * 16 + stamps_.size() * sizeof(FileStamp) + text_bytes + 64);
+                    runs_.size() * 16 + stamps_.size() * sizeof(PathStamp) + text_bytes + 64);
   sections.add(&header, sizeof header);
   sections.add(begins);
   sections.add(labels_);

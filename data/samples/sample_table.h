@@ -19,7 +19,7 @@ namespace composer {
 class TargetRows;
 
 /// How a file or folder was when a table was made of it, as far as its status tells.
-struct FileStamp {
+struct PathStamp {
   enum Kind : uint64_t {
     changing,   ///< it may have changed since without another status: equals nothing
     no_folder,  ///< no file either, or not there
@@ -31,22 +31,22 @@ struct FileStamp {
   uint64_t bytes = 0;                 ///< of a file
   int64_t modified = 0, changed = 0;  ///< contents, status; ns since 1970
 
-  bool operator==(const FileStamp& b) const {
+  bool operator==(const PathStamp& b) const {
     return kind != changing && kind == b.kind && inode == b.inode && bytes == b.bytes &&
            modified == b.modified && changed == b.changed;
   }
 };
-static_assert(sizeof(FileStamp) == 40);
+static_assert(sizeof(PathStamp) == 40);
 
 /// Of a path, whose links are followed.
-FileStamp file_stamp_of(const std::string& path);
+PathStamp path_stamp_of(const std::string& path);
 /// Whether what lies there is what the stamp says: of no_folder, anything but a folder.
-bool is_as_before(const std::string& path, const FileStamp& stamp);
+bool is_as_before(const std::string& path, const PathStamp& stamp);
 /// Of an open file or folder.
-FileStamp file_stamp_of(int file);
+PathStamp path_stamp_of(int file);
 /// The stamp before something was read at `begin` (ns since 1970), given that after it: changing
 /// where they differ, or where the clock of the file system may not have moved on since a change.
-FileStamp settled(const FileStamp& before, const FileStamp& after, int64_t begin);
+PathStamp settled(const PathStamp& before, const PathStamp& after, int64_t begin);
 /// The time now, ns since 1970.
 int64_t wall_clock_ns();
 
@@ -106,7 +106,7 @@ class SampleTable {
   /// What the table was made of.
   struct Watched {
     std::string_view path;
-    FileStamp stamp;
+    PathStamp stamp;
   };
   uint64_t watched() const { return watched_count_; }
   Watched watched(uint64_t i) const;
@@ -163,7 +163,7 @@ class SampleTableWriter {
   void add_class(std::string_view name) { target_names_.emplace_back(name); }
   /// In place of classes, of a table whose labels are 0. rows: one of each sample.
   void set_values(const TargetRows& rows);
-  void watch(std::string_view path, const FileStamp& stamp);
+  void watch(std::string_view path, const PathStamp& stamp);
 
   int64_t size() const { return static_cast<int64_t>(labels_.size()); }
   std::vector<uint8_t> bytes() const;
@@ -186,7 +186,7 @@ class SampleTableWriter {
   uint64_t value_count_ = 0;  ///< of each sample
   std::vector<std::string> containers_, target_names_, watched_;
   std::unordered_map<std::string, uint64_t> numbers_;  ///< of containers
-  std::vector<FileStamp> stamps_;
+  std::vector<PathStamp> stamps_;
 };
 
 /// A table of whole files; their classes are their places.

@@ -466,7 +466,7 @@ struct ReadShard {
   std::string name{};
   std::vector<Row> rows{};
   TargetRows targets;  ///< empty where there are classes
-  FileStamp stamp{};
+  PathStamp stamp{};
   std::optional<UserError> problem{};
   bool is_damaged = false;  ///< else the problem is another one
 };
@@ -547,7 +547,7 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
   const bool remote = is_remote(folder.string());
   const std::string index_file = path_below(folder.string(), "index.json");
   const auto index_stamp =
-      settled(file_stamp_of(index_file), file_stamp_of(index_file), wall_clock_ns());
+      settled(path_stamp_of(index_file), path_stamp_of(index_file), wall_clock_ns());
   const auto shards = read_index(index_file);
   const auto columns = chosen_columns(shards[0].columns, options);
   const auto coding = column_named(columns.image, shards[0].columns).encoding == "pil"
@@ -570,7 +570,7 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
       read[i].name = from.name;
       path = path_below(folder.string(), from.name);
       if (!remote)
-        read[i].stamp = settled(file_stamp_of(path), file_stamp_of(path), wall_clock_ns());
+        read[i].stamp = settled(path_stamp_of(path), path_stamp_of(path), wall_clock_ns());
       const auto read_rows = [&](PartReader& file) {
         return rows_of(file, shards[i], wanted, read[i].targets);
       };

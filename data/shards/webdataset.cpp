@@ -35,7 +35,7 @@ struct Shard {
   std::vector<Row> rows{};
   TargetRows targets;  ///< empty where there are classes
   std::vector<std::string> problems{};
-  FileStamp stamp{};
+  PathStamp stamp{};
   bool has_end = true;
 };
 
@@ -259,7 +259,7 @@ std::string label_kind(const ShardFiles& shards) {
 void read_shard(const std::string& path, const WebDatasetFiles& files, Shard& shard) {
   constexpr size_t most_problems = 3;
   if (!is_remote(path))
-    shard.stamp = settled(file_stamp_of(path), file_stamp_of(path), wall_clock_ns());
+    shard.stamp = settled(path_stamp_of(path), path_stamp_of(path), wall_clock_ns());
   read_parts(path, [&](auto& file) {
     Samples samples(file);
     const Reader reader(files, file);

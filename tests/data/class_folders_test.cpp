@@ -281,9 +281,9 @@ TEST_CASE("the list of class folders is kept, until one of them changes", "[data
   /// Once the folders' times are old enough to be trusted.
   const auto is_kept = [&] {
     for (int i = 0; i < 1000; ++i) {
-      const auto before = file_stamp_of(file.string());
+      const auto before = path_stamp_of(file.string());
       CHECK(open() == expected_of(folder.path()));
-      if (file_stamp_of(file.string()) == before) return true;
+      if (path_stamp_of(file.string()) == before) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     return false;

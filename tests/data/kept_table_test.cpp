@@ -26,13 +26,13 @@ namespace {
 struct Maker {
   std::string root;
   std::atomic<int> makings = 0;
-  FileStamp::Kind kind = FileStamp::folder;  ///< changing: the folder's stamp is not trusted
+  PathStamp::Kind kind = PathStamp::folder;  ///< changing: the folder's stamp is not trusted
   milliseconds time{0};
 
   TableMaker maker() {
     return {.does = "counts", .root = root, .make = [this] {
               ++makings;
-              auto stamp = file_stamp_of(root + "data");
+              auto stamp = path_stamp_of(root + "data");
               stamp.kind = kind;
               std::this_thread::sleep_for(time);
               SampleTableWriter writer;
@@ -68,7 +68,7 @@ TEST_CASE("a table is made once, and anew when what it watches has changed", "[d
   folders.open();
   CHECK(folders.maker.makings == 2);
   fs::rename(folders / "data", folders / "old");
-  folders.maker.kind = FileStamp::no_folder;
+  folders.maker.kind = PathStamp::no_folder;
   folders.open();
   CHECK(folders.maker.makings == 3);
   folders.open();
@@ -99,7 +99,7 @@ TEST_CASE("a table with other classes, damaged or with stamps that may not last 
     CHECK(read_bytes(folders.file) == whole);
   }
 
-  folders.maker.kind = FileStamp::changing;
+  folders.maker.kind = PathStamp::changing;
   write_file(folders / "data/new", "");
   const int before = folders.maker.makings;
   for (int i = 1; i <= 3; ++i) {
@@ -109,7 +109,7 @@ TEST_CASE("a table with other classes, damaged or with stamps that may not last 
 }
 
 TEST_CASE("ranks that open a set at once share one table that one of them makes", "[data]") {
-  for (const auto kind : {FileStamp::folder, FileStamp::changing}) {
+  for (const auto kind : {PathStamp::folder, PathStamp::changing}) {
     Folders folders;
     folders.maker.kind = kind, folders.maker.time = milliseconds(300);
     std::atomic<int> good = 0;

@@ -30,8 +30,8 @@ SampleTableWriter some_files() {
   writer.add_file("cat/3.jpg", 0);
   writer.add_file("/elsewhere/4.jpg", 1);
   writer.add_file("5.jpg", 1);
-  writer.watch("cat", {FileStamp::folder, 7, 0, 8, 9});
-  writer.watch("/elsewhere", {.kind = FileStamp::no_folder});
+  writer.watch("cat", {PathStamp::folder, 7, 0, 8, 9});
+  writer.watch("/elsewhere", {.kind = PathStamp::no_folder});
   return writer;
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("a table says where samples lie, in memory and from its file", "[data]
     CHECK(table->class_names() == std::vector<std::string>{"cat", "dog", "no image"});
     REQUIRE(table->watched() == 2);
     CHECK(table->watched(0).path == "cat");
-    CHECK(table->watched(0).stamp == FileStamp{FileStamp::folder, 7, 0, 8, 9});
+    CHECK(table->watched(0).stamp == PathStamp{PathStamp::folder, 7, 0, 8, 9});
     CHECK(table->watched(1).path == "/elsewhere");
   }
   CHECK(SampleTable(SampleTableWriter().bytes()).size() == 0);
@@ -156,23 +156,23 @@ TEST_CASE("a table that is cut off while it is in use says so", "[data]") {
 
 TEST_CASE("a stamp is trusted once the clock of its file system has moved on", "[data]") {
   constexpr int64_t second = 1'000'000'000;
-  const FileStamp old{FileStamp::folder, 1, 0, 10 * second, 11 * second};
-  FileStamp other = old;
+  const PathStamp old{PathStamp::folder, 1, 0, 10 * second, 11 * second};
+  PathStamp other = old;
   other.changed += 1;
   CHECK(settled(old, old, 13 * second) == old);
-  CHECK(settled(old, old, 13 * second - 1).kind == FileStamp::changing);
-  CHECK(settled(old, old, 5 * second).kind == FileStamp::changing);  // of another clock
-  CHECK(settled(old, other, 20 * second).kind == FileStamp::changing);
-  CHECK_FALSE(FileStamp{} == FileStamp{});
+  CHECK(settled(old, old, 13 * second - 1).kind == PathStamp::changing);
+  CHECK(settled(old, old, 5 * second).kind == PathStamp::changing);  // of another clock
+  CHECK(settled(old, other, 20 * second).kind == PathStamp::changing);
+  CHECK_FALSE(PathStamp{} == PathStamp{});
 
   const TemporaryFolder folder;
-  const auto stamp = file_stamp_of(folder.path());
+  const auto stamp = path_stamp_of(folder.path());
   CHECK(is_as_before(folder.path(), stamp));
   write_file(folder / "x", "x");
-  CHECK(file_stamp_of(folder / "x").bytes == 1);
-  CHECK(file_stamp_of(folder / "x").kind == FileStamp::file);
-  CHECK(file_stamp_of(folder / "none").kind == FileStamp::no_folder);
-  const FileStamp none{.kind = FileStamp::no_folder};
+  CHECK(path_stamp_of(folder / "x").bytes == 1);
+  CHECK(path_stamp_of(folder / "x").kind == PathStamp::file);
+  CHECK(path_stamp_of(folder / "none").kind == PathStamp::no_folder);
+  const PathStamp none{.kind = PathStamp::no_folder};
   CHECK(is_as_before(folder / "none", none));
   CHECK(is_as_before(folder / "x", none));
   CHECK_FALSE(is_as_before(folder.path(), none));

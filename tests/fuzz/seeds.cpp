@@ -217,9 +217,9 @@ std::vector<std::string> sample_table_seeds() {
     files.add_file((i % 3 < 2 ? "cat/" : "dog/deep/") + name, i % 2);
     parts.add_part(i < 4 ? "a.tar" : "/b.tar", name, 512 * static_cast<uint64_t>(i), 400, i);
   }
-  files.watch("cat", {FileStamp::folder, 1, 0, 2, 3});
-  files.watch("dog/link", {.kind = FileStamp::no_folder});
-  parts.watch("a.tar", {FileStamp::file, 1, 4096, 2, 3});
+  files.watch("cat", {PathStamp::folder, 1, 0, 2, 3});
+  files.watch("dog/link", {.kind = PathStamp::no_folder});
+  parts.watch("a.tar", {PathStamp::file, 1, 4096, 2, 3});
   TargetRows rows({"x", "y"});
   SampleTableWriter numbers;
   for (int i = 0; i < 6; ++i) {
