@@ -269,6 +269,18 @@ TEST_CASE("links of pages lead to files and headings", "[house]") {
   }
 }
 
+TEST_CASE("every file that the page on how it works names is there", "[house]") {
+  const auto page = text_of(root / "docs/developing/how_it_works.md");
+  const std::regex path(R"([a-z]+(/\w+)+\.(h|cpp|cu|md))");
+  int files = 0;
+  for (std::sregex_iterator each(page.begin(), page.end(), path), end; each != end; ++each) {
+    INFO("docs/developing/how_it_works.md names " << each->str());
+    CHECK(fs::exists(root / each->str()));
+    ++files;
+  }
+  CHECK(files > 30);
+}
+
 TEST_CASE("what other frameworks' words are here are words of the program", "[house]") {
   const auto known = words_of_the_program();
   int names = 0;
