@@ -22,7 +22,7 @@ struct Cifar10Params : PublishedParams {
 
 class Cifar10Dataset final : public PublishedDataset<Cifar10Params> {
  public:
-  using PublishedDataset::PublishedDataset;
+  explicit Cifar10Dataset(Params params) : PublishedDataset(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::vector<std::string> class_names() const override;

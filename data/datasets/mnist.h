@@ -17,7 +17,7 @@ struct MnistParams : PublishedParams {
 
 class MnistDataset final : public PublishedDataset<MnistParams> {
  public:
-  using PublishedDataset::PublishedDataset;
+  explicit MnistDataset(Params params) : PublishedDataset(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::vector<std::string> class_names() const override;

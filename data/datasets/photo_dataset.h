@@ -58,7 +58,7 @@ struct SetFacts {
 template <class P>
 class PhotoDataset : public FolderDataset<P> {
  public:
-  using FolderDataset<P>::FolderDataset;
+  explicit PhotoDataset(P params) : FolderDataset<P>(std::move(params)) {}
 
   DataLocation location() const override {
     if (params_.ffcv.use_ffcv) return params_.ffcv.location(params_.rows);

@@ -32,7 +32,7 @@ struct ShapesParams {
 
 class ShapesDataset final : public PreparedDataset<ShapesParams> {
  public:
-  using PreparedDataset::PreparedDataset;
+  explicit ShapesDataset(Params params) : PreparedDataset(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;

@@ -97,7 +97,7 @@ struct SyntheticParams : DatasetParams {
 
 class SyntheticDataset final : public PreparedDataset<SyntheticParams> {
  public:
-  using PreparedDataset::PreparedDataset;
+  explicit SyntheticDataset(Params params) : PreparedDataset(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;

@@ -122,13 +122,13 @@ LoaderOptions in_samples(LoaderOptions common, int64_t views) {
   return common;
 }
 
-std::unique_ptr<IndexStore> indices_of(const Source& source, const LoaderOptions& common) {
+std::unique_ptr<IndexStore> index_store_of(const Source& source, const LoaderOptions& common) {
   const auto path = source.indexed_path();
   return path.empty() ? nullptr : open_index_store(path, common, source.remote_stamp());
 }
 
-std::unique_ptr<CoefficientStore> coefficients_of(const Source& source,
-                                                  const LoaderOptions& common) {
+std::unique_ptr<CoefficientStore> coefficient_store_of(const Source& source,
+                                                       const LoaderOptions& common) {
   const auto path = source.indexed_path();
   if (!path.empty()) return open_coefficient_store(path, common, source.remote_stamp());
   if (common.coefficient_cache > 0 && !common.decoded)
@@ -244,8 +244,8 @@ ThreadedLoader::ThreadedLoader(std::shared_ptr<Source> source, ImageLoaderOption
                                const LoaderOptions& common,
                                std::unique_ptr<ArrayAllocator> allocator)
     : source_(std::move(source)),
-      indices_(indices_of(*source_, common)),
-      coefficients_(coefficients_of(*source_, common)),
+      indices_(index_store_of(*source_, common)),
+      coefficients_(coefficient_store_of(*source_, common)),
       options_(std::move(options)),
       common_(in_samples(common, options_.views)),
       sampler_(*source_, order_options(*source_, options_, common_)),
