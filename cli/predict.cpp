@@ -143,8 +143,9 @@ int predict_by_recipe(const Words& words) {
   if (!recipe.val_dataset)
     log::info("no val_dataset in the recipe: images are prepared as train_dataset." +
               recipe.train_dataset->name() + " prepares them for evaluation");
-  const auto dataset = (recipe.val_dataset ? recipe.val_dataset : recipe.train_dataset)->build();
-  check_load_path(recipe.options.load_path);
+  const auto dataset =
+      build_dataset(recipe, recipe.val_dataset ? *recipe.val_dataset : *recipe.train_dataset);
+  check_load_path(recipe.options.load_path, recipe.options.remote);
   auto parts = assemble_model(recipe, context);
   auto options = loader_options(recipe.options, context, false);
   options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();

@@ -8,7 +8,6 @@
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
-#include "composer/run/remote_keys.h"
 #include "composer/run/starting_point.h"
 #include "inference/from_checkpoint.h"
 
@@ -65,7 +64,6 @@ Recipe resolve_for_use(const UseOptions& options, const CLI::App& app) {
   if (recipe.options.load_path.empty())
     throw UserError(
         "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
-  use_remote_keys(recipe.options.remote);
   use_weights_alone(recipe, !strictness_given || recipe.options.load_strict);
   return recipe;
 }

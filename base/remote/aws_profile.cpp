@@ -89,8 +89,7 @@ bool is_region(const std::string& text) {
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
 }
 
-std::string aws_region() {
-  std::string region = remote_options().region;
+std::string aws_region(std::string region) {
   for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"})
     if (region.empty()) region = environment_value(name);
   if (region.empty()) region = read_aws_profile().value("region");

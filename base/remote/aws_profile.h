@@ -29,9 +29,9 @@ AwsProfile read_aws_profile();
 
 /// Whether the text could be a region's name, as us-east-1 is.
 bool is_region(const std::string& text);
-/// By RemoteOptions, AWS_REGION, AWS_DEFAULT_REGION, the profile; empty where none says. UserError
-/// where it is none.
-std::string aws_region();
+/// The given one, else by AWS_REGION, AWS_DEFAULT_REGION, the profile; empty where none says.
+/// UserError where it is none.
+std::string aws_region(std::string region);
 /// Of Amazon's service ("s3", "sts") in the region.
 std::string amazon_host(const std::string& service, const std::string& region);
 

@@ -19,7 +19,6 @@
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/remote/lock_file.h"
-#include "base/remote/remote_options.h"
 #include "base/remote/shared_disk.h"
 
 namespace composer {
@@ -103,8 +102,8 @@ std::map<std::string, std::string> versions_in_use() {
   return versions;
 }
 
-std::shared_ptr<RangeCache> open_remote(const RemotePath& path) {
-  return CacheFolder::get()->open(bytes_at(path));
+std::shared_ptr<RangeCache> open_remote(const RemotePath& path, const RemoteOptions& options) {
+  return CacheFolder::get(options)->open(bytes_at(path, options));
 }
 
 CacheFolder::CacheFolder(CacheOptions options) : options_(std::move(options)) {
@@ -132,11 +131,10 @@ CacheFolder::CacheFolder(CacheOptions options) : options_(std::move(options)) {
   }
 }
 
-std::shared_ptr<CacheFolder> CacheFolder::get() {
+std::shared_ptr<CacheFolder> CacheFolder::get(const RemoteOptions& remote) {
   static std::mutex lock;
   static CacheOptions of_folder;
   static std::shared_ptr<CacheFolder> folder;
-  const RemoteOptions remote = remote_options();
   const fs::path base = remote.cache_dir.empty() ? user_cache_folder() : remote.cache_dir;
   CacheOptions options{.folder = base.empty() ? base : base / "objects",
                        .limit = remote.cache_limit};

@@ -30,9 +30,9 @@ class CacheFolder : public DiskRoom, public std::enable_shared_from_this<CacheFo
   /// Makes the folder. Throws UserError where it cannot be written, or is another user's.
   explicit CacheFolder(CacheOptions options);
 
-  /// `objects` in the folder that the process's RemoteOptions name. Throws UserError where there is
-  /// none.
-  static std::shared_ptr<CacheFolder> get();
+  /// `objects` in the folder that `remote` names: the one before, where that is the same. Throws
+  /// UserError where there is none.
+  static std::shared_ptr<CacheFolder> get(const RemoteOptions& remote = {});
 
   const std::filesystem::path& path() const override { return options_.folder; }
 
@@ -115,7 +115,7 @@ uint64_t room_on_disk(uint64_t used, uint64_t free, uint64_t disk);
 /// Identities and versions of the objects that this process has open.
 std::map<std::string, std::string> versions_in_use();
 
-/// The object at the path, in the folder of this process. Throws UserError where there is none.
-std::shared_ptr<RangeCache> open_remote(const RemotePath& path);
+/// The object at the path, in the folder of the options. Throws UserError where there is none.
+std::shared_ptr<RangeCache> open_remote(const RemotePath& path, const RemoteOptions& options);
 
 }  // namespace composer

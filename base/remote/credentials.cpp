@@ -85,14 +85,12 @@ std::string read_token(const std::string& path, const std::string& named_by) {
 /// Those that Amazon's Security Token Service, or one that speaks its language, gives for a token
 /// of another issuer, as a service account of Kubernetes has one.
 Credentials of_web_identity(const std::string& role, const std::string& session,
-                            const std::string& token_file, const std::string& named_by) {
+                            const std::string& token_file, const std::string& named_by,
+                            const std::string& region) {
   std::string url;
   for (const char* name : {"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"})
     if (url.empty()) url = environment_value(name);
-  if (url.empty()) {
-    const std::string region = aws_region();
-    url = "https://" + amazon_host("sts", region.empty() ? "us-east-1" : region);
-  }
+  if (url.empty()) url = "https://" + amazon_host("sts", region.empty() ? "us-east-1" : region);
   while (url.ends_with('/')) url.pop_back();
   const std::string body =
       "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=" + percent_encoded(role) +
@@ -124,13 +122,13 @@ Credentials of_web_identity(const std::string& role, const std::string& session,
           found->text_of("SessionToken"), source, parse_utc(found->text_of("Expiration"))};
 }
 
-std::optional<Credentials> from_web_identity() {
+std::optional<Credentials> from_web_identity(const std::string& region) {
   const char* const name = "AWS_WEB_IDENTITY_TOKEN_FILE";
   const std::string file = environment_value(name), role = environment_value("AWS_ROLE_ARN");
   if (file.empty()) return std::nullopt;
   if (role.empty())
     throw UserError(name + std::string(" is set, but not AWS_ROLE_ARN: both or none are right"));
-  return of_web_identity(role, environment_value("AWS_ROLE_SESSION_NAME"), file, name);
+  return of_web_identity(role, environment_value("AWS_ROLE_SESSION_NAME"), file, name, region);
 }
 
 /// Those that a shell's command prints, in a minute at most.
@@ -160,7 +158,7 @@ std::string source_of(const AwsProfile& profile) {
   return "profile " + profile.name + " of ~/.aws";
 }
 
-std::optional<Credentials> from_profile(const AwsProfile& profile) {
+std::optional<Credentials> from_profile(const AwsProfile& profile, const std::string& region) {
   const std::string source = source_of(profile);
   for (const auto* part : {&profile.credentials, &profile.config}) {
     const auto value = [&](const char* key) {
@@ -177,7 +175,7 @@ std::optional<Credentials> from_profile(const AwsProfile& profile) {
   const std::string role = profile.value("role_arn");
   if (const auto file = profile.value("web_identity_token_file"); !file.empty() && !role.empty())
     return of_web_identity(role, profile.value("role_session_name"), file,
-                           "web_identity_token_file of " + source);
+                           "web_identity_token_file of " + source, region);
   if (const auto command = profile.value("credential_process"); !command.empty())
     return of_process(command, "credential_process of " + source);
   return std::nullopt;
@@ -257,11 +255,11 @@ std::optional<Credentials> from_instance() {
   }
 }
 
-Credentials find_credentials() {
-  for (auto* from : {from_environment, from_web_identity})
-    if (auto result = from()) return *result;
+Credentials find_credentials(const std::string& region) {
+  if (auto result = from_environment()) return *result;
+  if (auto result = from_web_identity(region)) return *result;
   const AwsProfile profile = read_aws_profile();
-  if (auto result = from_profile(profile)) return *result;
+  if (auto result = from_profile(profile, region)) return *result;
   const std::string problem = unsupported(profile);
   const bool is_named = !environment_value("AWS_PROFILE").empty();
   if (!problem.empty() && is_named) throw UserError(problem);
@@ -294,7 +292,7 @@ std::optional<std::time_t> parse_utc(const std::string& text) {
   return timegm(&parts) + (*zone == '-' ? ahead : -ahead);
 }
 
-Credentials CredentialSource::current() {
+Credentials CredentialSource::current(const std::string& region) {
   const std::lock_guard lock(mutex_);
   const std::time_t now = std::time(nullptr);
   if (found_ && (!found_->expires || now < *found_->expires - kRenewBefore)) return *found_;
@@ -303,17 +301,18 @@ Credentials CredentialSource::current() {
   next_look_ = now + kLookAgainAfter;
   try {
     // Those that were found once do not become nobody's.
-    if (auto found = find_credentials(); !found_ || !found.anonymous()) found_ = std::move(found);
+    if (auto found = find_credentials(region); !found_ || !found.anonymous())
+      found_ = std::move(found);
   } catch (const std::runtime_error&) {  // UserError, RunError
     if (!alive) throw;
   }
   return *found_;
 }
 
-bool CredentialSource::renew(const Credentials& refused) {
+bool CredentialSource::renew(const Credentials& refused, const std::string& region) {
   const std::lock_guard lock(mutex_);
   if (found_ && (found_->key_id != refused.key_id || found_->token != refused.token)) return true;
-  if (auto found = find_credentials(); !found.anonymous()) found_ = std::move(found);
+  if (auto found = find_credentials(region); !found.anonymous()) found_ = std::move(found);
   return found_->key_id != refused.key_id || found_->token != refused.token ||
          found_->secret != refused.secret;
 }

@@ -24,11 +24,11 @@ struct Credentials {
 /// these.
 class CredentialSource {
  public:
-  /// Those that are valid for some minutes to come. UserError or RunError where a source that the
-  /// user named does not give them.
-  Credentials current();
+  /// Those that are valid for some minutes to come. region: of Amazon's token service; empty:
+  /// us-east-1. UserError or RunError where a source that the user named does not give them.
+  Credentials current(const std::string& region = {});
   /// The store refused these: current() looks again. Whether others are there now.
-  bool renew(const Credentials& refused);
+  bool renew(const Credentials& refused, const std::string& region = {});
 
  private:
   std::mutex mutex_;

@@ -13,7 +13,6 @@
 #include "base/remote/download.h"
 #include "base/remote/lock_file.h"
 #include "base/remote/object_store.h"
-#include "base/remote/remote_options.h"
 #include "base/remote/remote_path.h"
 #include "base/remote/shared_disk.h"
 #include "base/remote/signature.h"
@@ -44,8 +43,8 @@ struct Wanted {
   }
 };
 
-fs::path cache_folder() {
-  fs::path cache = remote_options().cache_dir;
+fs::path cache_folder(const RemoteOptions& options) {
+  fs::path cache = options.cache_dir;
   if (cache.empty()) {
     cache = environment_value("XDG_CACHE_HOME");
     const std::string home = environment_value("HOME");
@@ -129,10 +128,10 @@ void remove_old(const fs::path& folder) {
   for (size_t i = kMostKept; i < entries.size(); ++i) fs::remove_all(entries[i].second, ignored);
 }
 
-fs::path fetch(const RemotePath& path) {
-  const auto store = open_store(path);
+fs::path fetch(const RemotePath& path, const RemoteOptions& options) {
+  const auto store = open_store(path, options);
   const Wanted wanted = find(*store, path);
-  const fs::path folder = cache_folder();
+  const fs::path folder = cache_folder(options);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
@@ -181,14 +180,14 @@ fs::path followed(const std::string& text) {
 
 }  // namespace
 
-fs::path fetched(const std::string& path) {
+fs::path fetched(const std::string& path, const RemoteOptions& options) {
   if (!is_remote(path)) return followed(path);
   static std::mutex mutex;
   static std::map<std::string, fs::path> known;  // of this process: one version as long as it runs
   const std::lock_guard lock(mutex);
   auto& copy = known[path];
   if (copy.empty() || !fs::exists(copy)) try {
-      copy = fetch(RemotePath(path));
+      copy = fetch(RemotePath(path), options);
     } catch (const fs::filesystem_error& error) {
       throw RunError(RemotePath(path).text() + ": cannot be copied: " + error.what());
     }

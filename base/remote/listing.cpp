@@ -267,8 +267,8 @@ Listing list_named(ObjectStore& store, const std::vector<std::string>& paths) {
   return listing;
 }
 
-Listing list_files(const RemotePath& path) {
-  return list_files(open_store(path), path, *CacheFolder::get());
+Listing list_files(const RemotePath& path, const RemoteOptions& options) {
+  return list_files(open_store(path, options), path, *CacheFolder::get(options));
 }
 
 }  // namespace composer

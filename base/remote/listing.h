@@ -37,7 +37,7 @@ Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& 
 /// These paths of the store, in their order. Throws UserError that names those that are missing, or
 /// lie elsewhere.
 Listing list_named(ObjectStore& store, const std::vector<std::string>& paths);
-/// With the store of the path, and the folder of this process.
-Listing list_files(const RemotePath& path);
+/// With the store of the path, and the folder of the options.
+Listing list_files(const RemotePath& path, const RemoteOptions& options = {});
 
 }  // namespace composer

@@ -63,11 +63,12 @@ void LongFailure::note(const std::string& text) {
   there_ = true;
 }
 
-std::shared_ptr<ObjectStore> open_store(const RemotePath& path, bool outlasts_signal) {
+std::shared_ptr<ObjectStore> open_store(const RemotePath& path, const RemoteOptions& options,
+                                        bool outlasts_signal) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<ObjectStore>> stores;
   const bool s3 = path.scheme() == RemotePath::Scheme::s3;
-  const S3Endpoint endpoint = s3 ? s3_endpoint() : S3Endpoint{};
+  const S3Endpoint endpoint = s3 ? s3_endpoint(options) : S3Endpoint{};
   const std::string server = path.with_key("").text();
   warn_of_plain_http(s3 ? endpoint.endpoint_url : server);
   const std::lock_guard lock(mutex);

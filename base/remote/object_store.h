@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/remote/remote_options.h"
 #include "base/remote/remote_path.h"
 
 namespace composer {
@@ -75,6 +76,7 @@ class ObjectStore {
 /// The store that the path lies in; the same object for the same bucket or server while somebody
 /// holds it. outlasts_signal: what it is asked after a signal (base/process/interrupt.h) is waited
 /// for and repeated as before it; otherwise it has a few seconds.
-std::shared_ptr<ObjectStore> open_store(const RemotePath& path, bool outlasts_signal = false);
+std::shared_ptr<ObjectStore> open_store(const RemotePath& path, const RemoteOptions& options = {},
+                                        bool outlasts_signal = false);
 
 }  // namespace composer

@@ -54,8 +54,8 @@ RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, const RemotePath& path,
       .may_expire = has_query(path, path.key())};
 }
 
-RemoteBytes bytes_at(const RemotePath& path) {
-  auto store = open_store(path);
+RemoteBytes bytes_at(const RemotePath& path, const RemoteOptions& options) {
+  auto store = open_store(path, options);
   const auto object = store->stat(path.key());
   if (!object) throw UserError(path.text() + ": there is no such object");
   return bytes_of(std::move(store), path, *object);

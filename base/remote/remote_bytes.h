@@ -34,7 +34,7 @@ RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, const RemotePath& path,
                      const ObjectInfo& object);
 
 /// The object that is there now. Throws UserError where there is none.
-RemoteBytes bytes_at(const RemotePath& path);
+RemoteBytes bytes_at(const RemotePath& path, const RemoteOptions& options);
 
 /// Objects one behind another, each a block that begins at a multiple of 4 KiB. name: of their
 /// folder or list.

@@ -1,7 +1,8 @@
-// How stores are reached, for the whole process: a recipe's `remote`.
+// How stores are reached: a recipe's `remote`, handed to what opens them.
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -15,11 +16,10 @@ struct RemoteOptions {
   uint64_t cache_limit = 0;  ///< bytes that they may take; 0: no limit but the disk's
 };
 
-/// Those of stores that are opened from now on.
-void set_remote_options(RemoteOptions options);
-RemoteOptions remote_options();
-
 /// Of an environment variable; empty where it is not set.
-std::string environment_value(const char* name);
+inline std::string environment_value(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
 
 }  // namespace composer

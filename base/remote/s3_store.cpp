@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/remote/aws_profile.h"
 #include "base/remote/leaving.h"
-#include "base/remote/remote_options.h"
 #include "base/remote/remote_path.h"
 #include "base/remote/store_reply.h"
 #include "base/several_threads.h"
@@ -80,8 +79,8 @@ class File {
 
 }  // namespace
 
-S3Endpoint s3_endpoint() {
-  S3Endpoint endpoint{remote_options().endpoint_url, aws_region()};
+S3Endpoint s3_endpoint(const RemoteOptions& options) {
+  S3Endpoint endpoint{options.endpoint_url, aws_region(options.region)};
   std::string from = "remote.endpoint_url";
   for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
     if (!endpoint.endpoint_url.empty()) break;
@@ -123,7 +122,7 @@ std::string S3Store::region() {
 }
 
 HttpRequest S3Store::signed_request(const Call& call, const std::string& hash, Signing& signing) {
-  signing = {credentials_.current(), region(), seconds_ahead_};
+  signing = {credentials_.current(endpoint_.region), region(), seconds_ahead_};
   const auto& [by, place_region, seconds_ahead] = signing;
   std::string url = endpoint_.endpoint_url, path;
   bool in_path = true;
@@ -168,7 +167,7 @@ bool S3Store::may_pass(const HttpReply& reply, const Signing& signing) {
     return std::abs(seconds_ahead_ - signing.seconds_ahead) >= kOtherSeconds;
   }
   if (problem.code == "ExpiredToken" || problem.code == "TokenRefreshRequired")
-    return credentials_.renew(signing.by);
+    return credentials_.renew(signing.by, endpoint_.region);
   std::string bucket_region = reply.header("x-amz-bucket-region");
   if (bucket_region.empty()) bucket_region = problem.region;
   if (!endpoint_.region.empty() || !is_region(bucket_region) || bucket_region == signing.region)
@@ -220,7 +219,7 @@ void S3Store::refuse(const Call& call, const HttpReply& reply) {
   if (reply.status == 404) throw UserError(path + ": there is no such object (" + what + ")");
   if (reply.status == 401 || reply.status == 403 ||
       problem.code.find("Token") != std::string::npos) {
-    const Credentials by = credentials_.current();
+    const Credentials by = credentials_.current(endpoint_.region);
     const std::string who = by.anonymous() ? "no credentials were found: set AWS_ACCESS_KEY_ID and "
                                              "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
                                            : "the credentials come from " + by.source;

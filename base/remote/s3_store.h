@@ -20,9 +20,9 @@ struct S3Endpoint {
   bool operator==(const S3Endpoint&) const = default;
 };
 
-/// By RemoteOptions, else the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
+/// By the options, else the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
 /// AWS_DEFAULT_REGION), else the profile of ~/.aws. UserError where the endpoint is no URL.
-S3Endpoint s3_endpoint();
+S3Endpoint s3_endpoint(const RemoteOptions& options = {});
 
 class S3Store : public ObjectStore {
  public:

@@ -33,12 +33,12 @@ bool newer_checkpoint(const std::string& name, const std::string& other) {
 }
 
 CheckpointStore::CheckpointStore(const std::string& save_remote, const std::string& run_name,
-                                 bool outlasts_signal)
+                                 const RemoteOptions& remote, bool outlasts_signal)
     : folder_(save_remote) {
   if (folder_.scheme() != RemotePath::Scheme::s3)
     throw UserError("save_remote: must be s3://bucket/prefix, not " + folder_.text());
   folder_ = folder_ / run_name / "checkpoints" / "";
-  store_ = open_store(folder_, outlasts_signal);
+  store_ = open_store(folder_, remote, outlasts_signal);
 }
 
 std::string CheckpointStore::text(const std::string& name) const {

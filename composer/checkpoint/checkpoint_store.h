@@ -18,7 +18,7 @@ class CheckpointStore {
   /// Opens no connection. outlasts_signal: as of open_store(). UserError where the path is not of
   /// s3://.
   CheckpointStore(const std::string& save_remote, const std::string& run_name,
-                  bool outlasts_signal = false);
+                  const RemoteOptions& remote = {}, bool outlasts_signal = false);
 
   /// For messages: the path of a checkpoint, or of their folder.
   std::string text(const std::string& name = "") const;

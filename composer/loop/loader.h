@@ -10,6 +10,7 @@
 #include "base/loading/loader_options.h"
 #include "base/loading/normalization.h"
 #include "base/loading/sample_transform.h"
+#include "base/remote/remote_options.h"
 
 namespace composer {
 
@@ -67,6 +68,10 @@ struct DataLocation {
 class Dataset {
  public:
   virtual ~Dataset() = default;
+
+  /// How stores are reached, of a set that reads from some; called before all others. A set that is
+  /// not told reaches them by the environment.
+  virtual void reach(const RemoteOptions&) {}
 
   /// Opens the data. Throws UserError naming what is missing or of the wrong kind; decodes nothing
   /// yet.

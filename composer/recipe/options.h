@@ -10,6 +10,7 @@
 #include "base/loading/loader_options.h"
 #include "base/params/params.h"
 #include "base/remote/local_folder.h"
+#include "base/remote/remote_options.h"
 #include "base/remote/remote_path.h"
 #include "base/time.h"
 #include "composer/recipe/class_weights.h"
@@ -112,6 +113,9 @@ struct RemoteKeys {
       "folder for copies of what is read; none = composer in $XDG_CACHE_HOME, else in ~/.cache");
     f("cache_limit", cache_limit,
       "GB that these copies may take; 0 = as much as the disk has to spare", at_least(0));
+  }
+  operator RemoteOptions() const {
+    return {endpoint_url, region, cache_dir, static_cast<uint64_t>(cache_limit * 1e9)};
   }
 };
 

@@ -19,7 +19,6 @@
 #include "composer/run/automatic_values.h"
 #include "composer/run/image_fit.h"
 #include "composer/run/rank_threads.h"
-#include "composer/run/remote_keys.h"
 #include "nn/device/device.h"
 #include "nn/distributed/rendezvous.h"
 
@@ -226,7 +225,7 @@ std::string path_of(const NamedEvaluation& evaluator) {
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluation& evaluator,
              const std::vector<std::string>& trained) {
   const auto path = path_of(evaluator);
-  const auto dataset = in_place(path, [&] { return evaluator.dataset->build(); });
+  const auto dataset = in_place(path, [&] { return build_dataset(recipe, *evaluator.dataset); });
   return open(recipe, parts,
               {.path = path,
                .dataset = dataset,
@@ -472,7 +471,6 @@ void check_targets(const Recipe& recipe, const Model& model, bool training) {
 }
 
 TrainerParts assemble_model(const Recipe& recipe, const RunContext& context) {
-  use_remote_keys(recipe.options.remote);
   auto undecided = recipe.automatic;
   if (recipe.options.class_weights.follow_from_data()) undecided.push_back("class_weights");
   if (!undecided.empty())
@@ -490,15 +488,15 @@ TrainerParts assemble_model(const Recipe& recipe, const RunContext& context) {
 
 TrainerParts assemble_evaluation(const Recipe& given, const RunContext& context) {
   const Recipe recipe = resolve_automatic(given, context, Purpose::evaluation).recipe;
-  use_remote_keys(recipe.options.remote);
   Complaints complaints;
   complaints.collect(
       [&] { check_division_of_images(recipe.options, context.environment, /*training=*/false); });
   std::vector<std::string> trained;
   complaints.collect([&] {
     const auto& path = recipe.options.load_path;
-    check_load_path(path);
-    if (!path.empty()) trained = read_provenance(weights_file(fetched(path))).class_names;
+    const auto& remote = recipe.options.remote;
+    check_load_path(path, remote);
+    if (!path.empty()) trained = read_provenance(weights_file(fetched(path, remote))).class_names;
   });
   if (!recipe.val_dataset && recipe.evaluators.empty())
     complaints.add("val_dataset: missing: there is nothing to evaluate on");
@@ -522,11 +520,10 @@ TrainerParts assemble_training(const Recipe& given, const RunContext& context) {
   const Recipe& recipe = resolved.recipe;
   warn_of_options_without_effect(recipe.options.dataloader);
   warn_of_profiler_without_effect(recipe.options.profiler);
-  use_remote_keys(recipe.options.remote);
   const auto options = taken_up(recipe.options, context.environment);
   Complaints complaints;
   complaints.collect([&] {
-    if (!goes_on(options)) check_load_path(options.load_path);
+    if (!goes_on(options)) check_load_path(options.load_path, options.remote);
   });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
   complaints.collect(

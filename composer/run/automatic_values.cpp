@@ -23,7 +23,6 @@
 #include "composer/recipe/dump.h"
 #include "composer/run/build.h"
 #include "composer/run/data_facts.h"
-#include "composer/run/remote_keys.h"
 #include "composer/run/starting_point.h"
 #include "nn/optimization/parameter_groups.h"
 
@@ -110,7 +109,6 @@ class Resolution {
 
   ResolvedRecipe resolve_automatic() {
     if (recipe_.automatic.empty() && !weighs_by_data()) return {recipe_, {}};
-    use_remote_keys(recipe_.options.remote);
     try_to("train_dataset." + recipe_.train_dataset->name() + ": ", data_are_named(),
            [this] { look_at_data(); });
     decide("model.*.num_classes", [this](auto& key) { set_classes(key); });
@@ -211,7 +209,7 @@ class Resolution {
       return key == "load_ignore" ? weights_ : !is_of_weights(key);
     };
     if (std::ranges::none_of(automatic_, asks) && !weighs_by_data()) return;
-    const auto dataset = recipe_.train_dataset->build();
+    const auto dataset = build_dataset(recipe_, *recipe_.train_dataset);
     const auto options = loader_options(recipe_.options, context_, true);
     const auto* const telling = dynamic_cast<const TellsFacts*>(dataset.get());
     if (telling != nullptr) facts_ = telling->facts(options);
@@ -545,8 +543,8 @@ class Resolution {
 
   void look_at_weights() {
     const auto& path = recipe_.options.load_path;
-    check_load_path(path);
-    const auto file = weights_file(fetched(path));
+    check_load_path(path, recipe_.options.remote);
+    const auto file = weights_file(fetched(path, recipe_.options.remote));
     const bool weights_only = find_path(root_, "load_weights_only")->text == "true";
     if (!weights_only && is_checkpoint(file)) return;  // a run goes on
     const auto model = build_model(resolved());
@@ -614,9 +612,8 @@ std::optional<Begun> begun_recipe(const Recipe& recipe, const RankEnvironment& e
       options.load_weights_only ||
       std::ranges::find(recipe.automatic, "load_weights_only") != recipe.automatic.end();
   if (options.load_path.empty() || weights_alone) return {};
-  use_remote_keys(options.remote);
-  check_load_path(options.load_path);
-  const auto path = weights_file(fetched(options.load_path));
+  check_load_path(options.load_path, options.remote);
+  const auto path = weights_file(fetched(options.load_path, options.remote));
   if (!is_checkpoint(path)) return {};
   const auto text = read_provenance(path).recipe;
   if (text.empty()) return {};

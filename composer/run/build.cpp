@@ -15,8 +15,14 @@ std::shared_ptr<Model> build_model(const Recipe& recipe) {
   return model;
 }
 
+std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, const ComponentOf<Dataset>& set) {
+  auto dataset = set.build();
+  dataset->reach(recipe.options.remote);
+  return dataset;
+}
+
 std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
-  auto dataset = (training ? recipe.train_dataset : recipe.val_dataset)->build();
+  auto dataset = build_dataset(recipe, training ? *recipe.train_dataset : *recipe.val_dataset);
   if (recipe.options.split.val > 0 && !dataset->can_split())
     throw UserError("split: this set cannot be split; leave split out and give a val_dataset");
   return dataset;

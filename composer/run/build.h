@@ -29,6 +29,9 @@ std::shared_ptr<T> constructed(const ComponentOf<T>& component, const std::strin
 /// The recipe's model with its initial weights, a function of the seed.
 std::shared_ptr<Model> build_model(const Recipe& recipe);
 
+/// One of the recipe's sets, which reaches stores as the recipe says, not yet opened.
+std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, const ComponentOf<Dataset>& set);
+
 /// The set of train_dataset or val_dataset, not yet opened. UserError when it is to be split and
 /// cannot be.
 std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training);

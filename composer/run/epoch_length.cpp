@@ -70,7 +70,7 @@ EpochLength epoch_length(const Recipe& recipe, const RunContext& context, bool t
 
 EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
                          const NamedEvaluation& evaluator) {
-  const auto set = evaluator.dataset->build();
+  const auto set = build_dataset(recipe, *evaluator.dataset);
   return open_length(*set, loader_options(recipe.options, context, evaluator.options), false,
                      "evaluators." + evaluator.name + ".dataset." + evaluator.dataset->name(),
                      *set);

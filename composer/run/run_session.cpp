@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/process/interrupt.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/run/remote_keys.h"
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
 #include "nn/distributed/job_store.h"
@@ -85,7 +84,6 @@ RunSession::RunSession(RunFolder folder, const TrainerOptions& options, const Ru
 }
 
 StartingPoint RunSession::find_start() {
-  use_remote_keys(options_.remote);
   const bool trains = state_.optimizer != nullptr;
   if (options_.autoresume && trains && state_.ranks.first()) lock_ = folder_.claim();
   return find_starting_point(options_, trains, folder_, state_.ranks);
@@ -205,7 +203,7 @@ void RunSession::check_store() const {
   if (options_.save_remote.empty() || !folder_.kept() || goes_on) return;
   std::string problem;
   if (state_.ranks.first()) try {
-      CheckpointStore store(options_.save_remote, folder_.run_name());
+      CheckpointStore store(options_.save_remote, folder_.run_name(), options_.remote);
       if (!store.names().empty())
         problem = "run_name: " + store.text() + " has checkpoints already" +
                   (options_.autoresume
@@ -236,7 +234,8 @@ void RunSession::open_profiler() {
 /// upload.
 void RunSession::open_uploads() {
   uploads_ = std::make_unique<CheckpointUploads>(
-      CheckpointStore(options_.save_remote, folder_.run_name(), /*outlasts_signal=*/true),
+      CheckpointStore(options_.save_remote, folder_.run_name(), options_.remote,
+                      /*outlasts_signal=*/true),
       folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
   if (saved_batch_ != state_.time.batch || state_.time.batch == 0) return;
   const auto name = checkpoint_name(state_.time);

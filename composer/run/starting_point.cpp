@@ -44,16 +44,16 @@ std::string how_to_go_on(const StartingPoint& start, const std::string& as_it_be
 }
 
 std::optional<std::filesystem::path> newest_of(const RunFolder& folder,
-                                               const std::string& save_remote) {
-  if (save_remote.empty()) return newest_checkpoint(folder.checkpoints());
-  CheckpointStore store(save_remote, folder.run_name());
+                                               const TrainerOptions& options) {
+  if (options.save_remote.empty()) return newest_checkpoint(folder.checkpoints());
+  CheckpointStore store(options.save_remote, folder.run_name(), options.remote);
   return newest_checkpoint(folder.checkpoints(), store);
 }
 
 /// What autoresume finds: the newest checkpoint of the run's folder, or of save_remote where that
 /// has a newer one, which is copied to the folder. Empty: none. Tidies up after a kill.
-std::string take_newest(const RunFolder& folder, const std::string& save_remote) {
-  const auto newest = newest_of(folder, save_remote);
+std::string take_newest(const RunFolder& folder, const TrainerOptions& options) {
+  const auto newest = newest_of(folder, options);
   if (!newest) return "";
   tidy_checkpoints(*newest);
   return *newest;
@@ -61,9 +61,9 @@ std::string take_newest(const RunFolder& folder, const std::string& save_remote)
 
 }  // namespace
 
-void check_load_path(const std::string& text) try {
+void check_load_path(const std::string& text, const RemoteOptions& remote) try {
   namespace fs = std::filesystem;
-  const fs::path path = fetched(text);
+  const fs::path path = fetched(text, remote);
   if (path.empty()) return;
   std::error_code error;
   if (!path.has_filename() && fs::is_regular_file(path.parent_path(), error))
@@ -107,7 +107,7 @@ StartingPoint starting_point(const TrainerOptions& options, bool trains,
       log::info("load_path: not loaded, for the run goes on from " + newest.string());
     return {newest, /*everything=*/true, /*own=*/true};
   }
-  StartingPoint start{weights_file(fetched(options.load_path))};
+  StartingPoint start{weights_file(fetched(options.load_path, options.remote))};
   start.everything = !options.load_weights_only && trains && is_checkpoint(start.path);
   if (start.everything && !options.load_ignore.empty())
     throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
@@ -132,7 +132,7 @@ StartingPoint find_starting_point(const TrainerOptions& options, bool trains,
                                   const RunFolder& folder, const Ranks& ranks) {
   const bool looks = options.autoresume && trains;
   std::string newest;
-  if (looks && ranks.first()) newest = take_newest(folder, options.save_remote);
+  if (looks && ranks.first()) newest = take_newest(folder, options);
   if (looks) newest = ranks.broadcast(newest);
   StartingPoint start;
   std::string problem;

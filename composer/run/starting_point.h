@@ -23,7 +23,7 @@ struct StartingPoint {
 
 /// UserError when `path` is neither empty nor something that weights can be loaded from. What is
 /// remote is fetched (base/remote/fetched.h).
-void check_load_path(const std::string& path);
+void check_load_path(const std::string& path, const RemoteOptions& remote = {});
 
 /// The options of a rank; one that was started again goes on with its run.
 TrainerOptions taken_up(TrainerOptions options, const RankEnvironment& environment);

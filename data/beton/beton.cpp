@@ -131,9 +131,9 @@ struct BetonFile::State {
   std::optional<BetonRegions> sizes;
 };
 
-BetonFile::BetonFile(const std::filesystem::path& path)
+BetonFile::BetonFile(const std::filesystem::path& path, const RemoteOptions& remote)
     : state_(is_remote(path.string())
-                 ? std::make_unique<State>(open_remote(RemotePath(path.string())))
+                 ? std::make_unique<State>(open_remote(RemotePath(path.string()), remote))
                  : std::make_unique<State>(path)) {
   open();
 }

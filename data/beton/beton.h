@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/files/mapped_file.h"
+#include "base/remote/remote_options.h"
 #include "data/pixels/image.h"
 
 namespace composer {
@@ -51,7 +52,7 @@ class BetonFile {
  public:
   /// path: local or remote. Throws UserError naming the file when it is none of version 2,
   /// unfinished, cut off or damaged.
-  explicit BetonFile(const std::filesystem::path& path);
+  explicit BetonFile(const std::filesystem::path& path, const RemoteOptions& remote = {});
   explicit BetonFile(std::shared_ptr<RangeCache> remote);
   ~BetonFile();
 

@@ -354,10 +354,11 @@ std::string download_to_folder(ObjectStore& store, const RemotePath& path,
   return to.string();
 }
 
-std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index) {
+std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index,
+                           const RemoteOptions& remote) {
   if (is_remote(path)) {
-    const RemotePath remote(path);
-    return download_to_folder(*open_store(remote), remote, folder);
+    const RemotePath object(path);
+    return download_to_folder(*open_store(object, remote), object, folder);
   }
   std::error_code error;
   fs::create_directories(folder, error);

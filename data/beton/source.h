@@ -87,7 +87,8 @@ bool is_beton(const std::filesystem::path& path);
 /// same file (by size and time, or a remote one's ETag, which is noted beside it) is there already;
 /// returns the copy's path. For folders on a disk of the machine's own. Written beside and renamed.
 /// Throws UserError naming what is missing or full.
-std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index);
+std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index,
+                           const RemoteOptions& remote = {});
 
 /// The same of a store's object, without an index: what copy_to_folder does of remote paths.
 std::string download_to_folder(ObjectStore& store, const RemotePath& path,

@@ -97,8 +97,9 @@ void write(const Source& source, const std::string& path, OnBadSample on_bad_sam
 /// A .beton file whose samples have their indices as classes.
 class NumberedBeton final : public BetonSource {
  public:
-  NumberedBeton(const std::string& path, int64_t channels)
-      : BetonSource(path, channels, {}, Unlabelled::take) {}
+  NumberedBeton(const std::string& path, int64_t channels, const RemoteOptions& remote)
+      : BetonSource(std::make_unique<const BetonFile>(path, remote), channels, {},
+                    Unlabelled::take) {}
   int64_t label(int64_t index) const override { return index; }
 };
 
@@ -127,8 +128,8 @@ std::string FfcvParams::path() const {
 bool FfcvParams::is_there() const {
   std::error_code error;
   if (!is_remote(path())) return fs::exists(path(), error);
-  const RemotePath remote(path());
-  return open_store(remote)->stat(remote.key()).has_value();
+  const RemotePath object(path());
+  return open_store(object, remote)->stat(object.key()).has_value();
 }
 
 DataLocation FfcvParams::location(const std::string& rows) const {
@@ -156,23 +157,27 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
               ": is there and read as it is; ffcv_write_dataset writes what is missing");
   }
   if (ffcv_local_dir.empty() || !options.makes_files)
-    return std::make_shared<BetonSource>(path(), channels, targets);
+    return std::make_shared<BetonSource>(file(), channels, targets);
   fs::create_directories(ffcv_local_dir, error);  // for the lock; the copy reports errors
   const fs::path name =
       is_remote(path()) ? fs::path(RemotePath(path()).name()) : fs::path(ffcv_dest).filename();
   const WritingLock lock(fs::path(ffcv_local_dir) / name,
                          "copies " + shown_path(path()) + " to " + ffcv_local_dir);
-  return std::make_shared<BetonSource>(copy_to_folder(path(), ffcv_local_dir, with_index), channels,
-                                       targets);
+  return std::make_shared<BetonSource>(copy_to_folder(path(), ffcv_local_dir, with_index, remote),
+                                       channels, targets);
 }
 
 std::vector<std::string> FfcvParams::value_names() const {
   if (targets.empty()) return {};
-  return BetonSource(path(), 3, targets).value_names();
+  return BetonSource(file(), 3, targets).value_names();
 }
 
 std::vector<std::string> FfcvParams::number_names() const {
-  return use_ffcv && is_there() ? number_fields(BetonFile(path())) : std::vector<std::string>();
+  return use_ffcv && is_there() ? number_fields(*file()) : std::vector<std::string>();
+}
+
+std::unique_ptr<const BetonFile> FfcvParams::file() const {
+  return std::make_unique<const BetonFile>(path(), remote);
 }
 
 bool FfcvParams::has_classes() const {
@@ -182,12 +187,12 @@ bool FfcvParams::has_classes() const {
 
 std::optional<int64_t> FfcvParams::num_labels() const {
   if (!has_classes()) return std::nullopt;
-  return count_labels(BetonSource(path(), 3));
+  return count_labels(BetonSource(file(), 3));
 }
 
 std::optional<int64_t> FfcvParams::num_classes() const {
   if (!has_classes()) return std::nullopt;
-  const BetonSource source(path(), 3);
+  const BetonSource source(file(), 3);
   int64_t largest = -1;
   for (int64_t i = 0; i < source.size(); ++i) {
     const int64_t label = label_of(source, i);
@@ -277,12 +282,13 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
 
 std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
                                          const Preparation& preparation,
-                                         const LoaderOptions& options) {
+                                         const LoaderOptions& options,
+                                         const RemoteOptions& remote) {
   std::shared_ptr<Source> source;
   if (files.size() == 1 && is_beton(files[0]))
-    source = std::make_shared<NumberedBeton>(files[0], preparation.channels);
+    source = std::make_shared<NumberedBeton>(files[0], preparation.channels, remote);
   else if (is_remote(files.at(0)))
-    source = open_remote_files(files, preparation.channels);
+    source = open_remote_files(files, preparation.channels, remote);
   else if (options.on_bad_sample != OnBadSample::error)  // missing files are bad samples
     source = std::make_shared<FileSource>(table_of_files(files), "", preparation.channels);
   else

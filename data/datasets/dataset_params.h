@@ -14,6 +14,8 @@
 
 namespace composer {
 
+class BetonFile;
+
 /// Augmentations of single training images on the loader's threads, beside crop and resize.
 struct TransformParams {
   double flip = 0.5;
@@ -94,6 +96,7 @@ struct FfcvParams {
   bool ffcv_write_dataset = false;
   std::string ffcv_local_dir{};
   std::vector<std::string> targets{};
+  RemoteOptions remote{};  ///< no key: how the stores of this file, and of datadir, are reached
 
   void fields(auto&& f) {
     f("use_ffcv", use_ffcv,
@@ -142,6 +145,7 @@ struct FfcvParams {
   std::vector<std::string> number_names() const;
 
  private:
+  std::unique_ptr<const BetonFile> file() const;
   /// Whether there is a .beton file whose samples have classes.
   bool has_classes() const;
 };
@@ -193,7 +197,8 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
 /// A loader of image files in the given order, or of one .beton file; it ignores options.split.
 std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
                                          const Preparation& preparation,
-                                         const LoaderOptions& options);
+                                         const LoaderOptions& options,
+                                         const RemoteOptions& remote = {});
 
 /// A loader of the source with an evaluation's preparation; it ignores options.split. rows: as of
 /// ImageLoaderOptions.
@@ -210,9 +215,13 @@ class PreparedDataset : public Dataset {
 
   explicit PreparedDataset(Params params) : params_(std::move(params)) {}
 
+  void reach(const RemoteOptions& remote) final {
+    remote_ = remote;
+    if constexpr (requires { params_.ffcv; }) params_.ffcv.remote = remote;
+  }
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const final {
-    return open_file_loader(files, *preparation(options), options);
+    return open_file_loader(files, *preparation(options), options, remote_);
   }
   std::optional<Preparation> preparation(const LoaderOptions& options) const override = 0;
   bool can_split() const override { return true; }
@@ -220,6 +229,9 @@ class PreparedDataset : public Dataset {
 
  protected:
   Params params_;
+
+ private:
+  RemoteOptions remote_;
 };
 
 /// The preparation of a set whose images all have `size`: other files are resized and cropped.

@@ -172,10 +172,10 @@ void check_found(const FoundClasses& found, bool evaluation, OnBadSample on_bad_
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 
-std::vector<std::string> folder_classes(const std::string& datadir) {
+std::vector<std::string> folder_classes(const std::string& datadir, const RemoteOptions& remote) {
   if (datadir.empty()) return {};
   if (is_remote(datadir))
-    return checked_names(datadir, remote_classes(list_files(RemotePath(datadir))));
+    return checked_names(datadir, remote_classes(list_files(RemotePath(datadir), remote)));
   const fs::path folder = datadir;
   for (const char* part : {"train", "val"})
     if (has_folder(folder / part)) return checked_names(datadir, class_folders(folder / part));
@@ -185,28 +185,30 @@ std::vector<std::string> folder_classes(const std::string& datadir) {
 DataLocation ImageFolderDataset::location() const {
   if (params_.ffcv.use_ffcv) return params_.ffcv.location(params_.rows);
   if (is_remote(params_.datadir))
-    return {remote_part_folder(list_files(RemotePath(params_.datadir)), params_), params_.rows};
+    return {
+        remote_part_folder(list_files(RemotePath(params_.datadir), params_.ffcv.remote), params_),
+        params_.rows};
   return {part_folder(params_.datadir, params_.is_train, kClassFolders).string(), params_.rows};
 }
 
-std::optional<int64_t> folder_class_count(const std::string& datadir) {
-  const size_t count = folder_classes(datadir).size();
+std::optional<int64_t> folder_class_count(const FolderParams& params) {
+  const size_t count = folder_classes(params.datadir, params.ffcv.remote).size();
   return count > 0 ? std::optional(static_cast<int64_t>(count)) : std::nullopt;
 }
 
 std::optional<int64_t> ImageFolderDataset::num_classes() const {
   const auto& ffcv = params_.ffcv;
-  if (!ffcv.use_ffcv) return folder_class_count(params_.datadir);
+  if (!ffcv.use_ffcv) return folder_class_count(params_);
   const auto count = ffcv.num_classes();
   // A .beton file that is yet to be written will have the folders' classes.
-  return count || !ffcv.ffcv_write_dataset ? count : folder_class_count(params_.datadir);
+  return count || !ffcv.ffcv_write_dataset ? count : folder_class_count(params_);
 }
 
 namespace {
 
 void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample) {
   const auto& ffcv = params.ffcv;
-  const auto written = ffcv.num_classes(), folders = folder_class_count(params.datadir);
+  const auto written = ffcv.num_classes(), folders = folder_class_count(params);
   if (!written || !folders || *written == *folders) return;
   // val/ may lack the last classes, and the file lacks classes whose images are all bad.
   const bool may_lack_some = !params.is_train || on_bad_sample != OnBadSample::error;
@@ -289,8 +291,9 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
                                            const std::vector<std::string>& class_names) {
   if (is_remote(params.datadir)) {
     const RemotePath path(params.datadir);
-    return open_remote_classes(open_store(path), *CacheFolder::get(), list_files(path), params,
-                               on_bad_sample, class_names);
+    const auto& remote = params.ffcv.remote;
+    return open_remote_classes(open_store(path, remote), *CacheFolder::get(remote),
+                               list_files(path, remote), params, on_bad_sample, class_names);
   }
   const fs::path folder = part_folder(params.datadir, params.is_train, kClassFolders);
   const auto names = class_names.empty() ? folder_classes(params.datadir) : class_names;

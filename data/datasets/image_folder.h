@@ -96,10 +96,11 @@ bool is_meant_as_image(const std::filesystem::path& file);
 
 /// Names of the classes, in order; empty when there is no such folder. Throws UserError for a name
 /// that is not UTF-8.
-std::vector<std::string> folder_classes(const std::string& datadir);
+std::vector<std::string> folder_classes(const std::string& datadir,
+                                        const RemoteOptions& remote = {});
 
 /// The number of these classes; nullopt when there are none.
-std::optional<int64_t> folder_class_count(const std::string& datadir);
+std::optional<int64_t> folder_class_count(const FolderParams& params);
 
 /// Throws UserError where ffcv_write_dataset finds a .beton file with other classes than the
 /// folders have. Warns where the file has other samples.
@@ -161,7 +162,7 @@ class ImageFolderDataset : public FolderDataset<FolderParams> {
     return params_.ffcv.use_ffcv ? params_.ffcv.num_labels() : std::nullopt;
   }
   std::vector<std::string> class_names() const override {
-    return params_.ffcv.targets.empty() ? folder_classes(params_.datadir)
+    return params_.ffcv.targets.empty() ? folder_classes(params_.datadir, params_.ffcv.remote)
                                         : params_.ffcv.value_names();
   }
   bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/remote/cache_folder.h"
-#include "base/remote/remote_options.h"
 #include "data/index/index_location.h"
 #include "data/shards/part_source.h"
 #include "data/shards/shard_files.h"
@@ -23,7 +22,8 @@ void warn_of_little_room(const ShardFiles& files) {
   uint64_t unpacked = 0;
   for (const auto& packed : files.packed) unpacked += packed ? packed->bytes : 0;
   if (unpacked == 0) return;
-  const uint64_t limit = remote_options().cache_limit, room = CacheFolder::get()->most_bytes();
+  const uint64_t limit = files.remote.cache_limit,
+                 room = CacheFolder::get(files.remote)->most_bytes();
   if (unpacked <= room) return;
   static std::mutex lock;
   static std::set<std::string> warned;
@@ -44,7 +44,7 @@ void warn_of_little_room(const ShardFiles& files) {
 std::string MdsParams::folder() const {
   const std::string expected =
       "train/ and val/ with an index.json and its shards, or these files themselves";
-  if (is_remote(datadir)) return remote_part(datadir, is_train, "index.json");
+  if (is_remote(datadir)) return remote_part(datadir, is_train, "index.json", ffcv.remote);
   const fs::path part = part_folder(datadir, is_train, expected);
   std::error_code error;
   if (!fs::is_regular_file(part / "index.json", error))
@@ -57,13 +57,21 @@ fs::path MdsParams::unpack_folder() const {
   return cache_file_of(folder(), local_dir, ".mds");
 }
 
-std::vector<std::string> MdsParams::number_names() const { return mds_number_columns(folder()); }
-
-MdsOptions MdsParams::options() const {
-  return {.image = image, .label = label, .targets = ffcv.targets, .unpack_to = unpack_folder()};
+std::vector<std::string> MdsParams::number_names() const {
+  return mds_number_columns(folder(), ffcv.remote);
 }
 
-WrongFiles MdsParams::wrong_hashes() const { return wrong_mds_hashes(folder(), unpack_folder()); }
+MdsOptions MdsParams::options() const {
+  return {.image = image,
+          .label = label,
+          .targets = ffcv.targets,
+          .unpack_to = unpack_folder(),
+          .remote = ffcv.remote};
+}
+
+WrongFiles MdsParams::wrong_hashes() const {
+  return wrong_mds_hashes(folder(), unpack_folder(), ffcv.remote);
+}
 
 std::shared_ptr<Source> MdsParams::open_readable(WrongFiles& unreadable) const {
   auto tolerant = options();
@@ -71,13 +79,13 @@ std::shared_ptr<Source> MdsParams::open_readable(WrongFiles& unreadable) const {
   const std::string files = folder();
   auto table = std::make_shared<const SampleTable>(mds_table(files, tolerant));
   if (table->size() == 0) return nullptr;
-  return std::make_shared<PartSource>(std::move(table), mds_files(files, /*without_missing=*/true),
-                                      3);
+  return std::make_shared<PartSource>(std::move(table),
+                                      mds_files(files, ffcv.remote, /*without_missing=*/true), 3);
 }
 
 OpenedSet MdsParams::open(const std::string& index_dir) const {
   const std::string files = folder();
-  const ShardFiles index = mds_files(files);
+  const ShardFiles index = mds_files(files, ffcv.remote);
   warn_of_little_room(index);
   const auto table = kept_table(
       shard_table_file(index,

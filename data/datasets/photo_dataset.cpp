@@ -38,12 +38,13 @@ void warn_of_refusal(const std::string& refusal, const std::string& instead) {
 
 }  // namespace
 
-std::string remote_part(const std::string& datadir, bool is_train, const std::string& file) {
+std::string remote_part(const std::string& datadir, bool is_train, const std::string& file,
+                        const RemoteOptions& remote) {
   const std::string part = path_below(datadir, is_train ? "train" : "val");
   if (!file.empty()) {
     const auto has_file = [&](const std::string& folder) {
       const RemotePath path(path_below(folder, file));
-      return open_store(path)->stat(path.key()).has_value();
+      return open_store(path, remote)->stat(path.key()).has_value();
     };
     try {
       return has_file(part) ? part : datadir;
@@ -59,7 +60,7 @@ std::string remote_part(const std::string& datadir, bool is_train, const std::st
     }
   }
   const RemotePath path = RemotePath(part) / "";
-  return open_store(path)->list_folder(path.key()).empty() ? datadir : part;
+  return open_store(path, remote)->list_folder(path.key()).empty() ? datadir : part;
 }
 
 std::string targets_text(const std::vector<std::string>& targets) {

@@ -23,7 +23,8 @@ std::filesystem::path part_folder(const std::string& datadir, bool is_train,
 /// The same for a remote datadir, which need not exist. file: a file that the part must have, for
 /// stores that cannot list; empty: none. Where the store refuses the part's file and has datadir's,
 /// a warning says so.
-std::string remote_part(const std::string& datadir, bool is_train, const std::string& file);
+std::string remote_part(const std::string& datadir, bool is_train, const std::string& file,
+                        const RemoteOptions& remote = {});
 
 /// The targets in the name of a kept table; empty where there are none.
 std::string targets_text(const std::vector<std::string>& targets);

@@ -13,7 +13,7 @@ const std::string kExpected = "train/ and val/ with .tar files, or these files t
 }  // namespace
 
 std::string WebDatasetParams::folder() const {
-  return is_remote(datadir) ? remote_part(datadir, is_train, "")
+  return is_remote(datadir) ? remote_part(datadir, is_train, "", ffcv.remote)
                             : part_folder(datadir, is_train, kExpected).string();
 }
 
@@ -25,10 +25,10 @@ OpenedSet WebDatasetParams::open(const std::string& index_dir) const {
   ShardFiles files;
   if (!shards.empty()) {
     if (!datadir.empty() && !is_remote(datadir)) checked_datadir(datadir, "the shards");
-    files = named_shards(shards, datadir, "shards");
+    files = named_shards(shards, datadir, "shards", ffcv.remote);
   } else {
     const auto part = folder();
-    files = shards_in(part, ".tar");
+    files = shards_in(part, ".tar", ffcv.remote);
     if (files.names.empty())
       throw UserError("datadir: '" + shown_path(part) + "' has no .tar files" +
                       compressed_tars_hint(part) + "; expected " + kExpected);

@@ -69,16 +69,16 @@ std::shared_ptr<void> RemoteFileSource::follow(Forecast forecast) const {
 }
 
 std::shared_ptr<FileSource> open_remote_files(const std::vector<std::string>& paths,
-                                              int64_t channels) {
+                                              int64_t channels, const RemoteOptions& remote) {
   const RemotePath first(paths.at(0));
-  auto store = open_store(first);
+  auto store = open_store(first, remote);
   const Listing listing = list_named(*store, paths);
   std::vector<RemoteFileSource::Chosen> chosen;
   for (size_t i = 0; i < paths.size(); ++i) chosen.push_back({i, static_cast<int64_t>(i)});
   std::string all;  // each choice of files has a cache of its own
   for (const auto& path : paths) all += RemotePath(path).identity() + "\n";
   return std::make_shared<RemoteFileSource>(
-      std::move(store), *CacheFolder::get(), listing, chosen, listing.folder, channels,
+      std::move(store), *CacheFolder::get(remote), listing, chosen, listing.folder, channels,
       listing.folder + "files " + std::to_string(key_of(all)));
 }
 

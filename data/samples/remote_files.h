@@ -41,6 +41,6 @@ class RemoteFileSource final : public FileSource {
 /// The files of these paths, all of one store; the class of each is its index. Throws UserError
 /// that names missing files.
 std::shared_ptr<FileSource> open_remote_files(const std::vector<std::string>& paths,
-                                              int64_t channels);
+                                              int64_t channels, const RemoteOptions& remote = {});
 
 }  // namespace composer

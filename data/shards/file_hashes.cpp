@@ -26,7 +26,7 @@ std::string HashCheck::problem() {
 }
 
 std::string hash_problem(const std::string& file, const FileHashes& hashes,
-                         const std::optional<PackedFile>& packed) {
+                         const RemoteOptions& remote, const std::optional<PackedFile>& packed) {
   constexpr uint64_t kPiece = 8 << 20;
   HashCheck check(hashes);
   if (check.empty()) return {};
@@ -35,7 +35,7 @@ std::string hash_problem(const std::string& file, const FileHashes& hashes,
       check.update(reader.at(at, std::min(kPiece, reader.bytes() - at)));
     return true;
   };
-  read_parts(file, update, packed);
+  read_parts(file, update, remote, packed);
   return check.problem();
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/remote/remote_error.h"
+#include "base/remote/remote_options.h"
 #include "data/files/digest.h"
 
 namespace composer {
@@ -53,6 +54,7 @@ class HashCheck {
 /// Throws UserError naming a file that cannot be read, RemoteError and DamagedFile as
 /// PartFile::read() does.
 std::string hash_problem(const std::string& file, const FileHashes& hashes,
+                         const RemoteOptions& remote = {},
                          const std::optional<PackedFile>& packed = std::nullopt);
 
 }  // namespace composer

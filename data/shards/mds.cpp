@@ -108,10 +108,10 @@ Shard shard_of(const json& data) {
   return shard;
 }
 
-std::vector<Shard> read_index(const std::string& path) {
+std::vector<Shard> read_index(const std::string& path, const RemoteOptions& remote) {
   const std::string file = shown_path(path);
   try {
-    const PartFile part(path);
+    const PartFile part(path, remote);
     std::vector<uint8_t> memory;
     const auto bytes = part.read(0, part.bytes(), memory);
     const json index = part.use(bytes, [&] { return json::parse(bytes); });
@@ -295,17 +295,17 @@ std::vector<Row> rows_of(PartReader& file, const Shard& shard, const Wanted& wan
   return rows;
 }
 
-bool is_there(const std::string& file) {
+bool is_there(const std::string& file, const RemoteOptions& remote) {
   std::error_code error;
   if (!is_remote(file)) return fs::exists(file, error);
   const RemotePath path(file);
-  return open_store(path)->stat(path.key()).has_value();
+  return open_store(path, remote)->stat(path.key()).has_value();
 }
 
-bool has_bytes(const fs::path& file, uint64_t bytes) {
+bool has_bytes(const fs::path& file, uint64_t bytes, const RemoteOptions& remote = {}) {
   if (is_remote(file.string())) {
     const RemotePath path(file.string());
-    const auto object = open_store(path)->stat(path.key());
+    const auto object = open_store(path, remote)->stat(path.key());
     return object && object->bytes == bytes;
   }
   std::error_code error;
@@ -383,10 +383,10 @@ uint64_t num_readers(uint64_t largest) {
 
 /// The shard's object in the store: the raw one where it exists, else the compressed one. Throws
 /// UserError for an unsupported compression, and for an impossible size.
-ReadFile stored_file(const std::string& folder, const Shard& shard) {
+ReadFile stored_file(const std::string& folder, const Shard& shard, const RemoteOptions& remote) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 32;  // offsets in a shard have 32 bits
   const auto has = [&](const ShardFile& file) {
-    return has_bytes(path_below(folder, file.name), file.bytes);
+    return has_bytes(path_below(folder, file.name), file.bytes, remote);
   };
   const auto has_packed = [&] { return is_zstd(shard) && has(*shard.packed); };
   const auto packed_file = [&](bool is_there) {
@@ -405,7 +405,7 @@ ReadFile stored_file(const std::string& folder, const Shard& shard) {
     std::optional<bool> is_right;  // nullopt: the compressed one is refused too, or missing
     try {
       is_right = has_packed();
-      if (!*is_right && !is_there(path_below(folder, shard.packed->name))) is_right.reset();
+      if (!*is_right && !is_there(path_below(folder, shard.packed->name), remote)) is_right.reset();
     } catch (const UserError&) {
     }
     if (!is_right) throw;
@@ -416,10 +416,10 @@ ReadFile stored_file(const std::string& folder, const Shard& shard) {
 
 /// The stored_file() of each shard. look_at_all: false assumes that uncompressed shards exist.
 std::vector<ReadFile> stored_files(const std::string& folder, const std::vector<Shard>& shards,
-                                   bool look_at_all) {
+                                   const RemoteOptions& remote, bool look_at_all) {
   std::vector<ReadFile> files(shards.size());
   in_several_threads(files.size(), [&](uint64_t i) {
-    files[i] = look_at_all || shards[i].packed ? stored_file(folder, shards[i])
+    files[i] = look_at_all || shards[i].packed ? stored_file(folder, shards[i], remote)
                                                : ReadFile{shards[i].raw.name};
   });
   return files;
@@ -428,7 +428,7 @@ std::vector<ReadFile> stored_files(const std::string& folder, const std::vector<
 /// Throws DamagedFile; UserError for a shard that cannot be read for other reasons.
 ReadFile file_to_read(const fs::path& folder, const Shard& shard, const MdsOptions& options) {
   if (!is_remote(folder.string())) return {raw_file(folder, shard, options)};
-  auto stored = stored_file(folder.string(), shard);
+  auto stored = stored_file(folder.string(), shard, options.remote);
   if (stored.is_there) return stored;
   const ShardFile& file = stored.packed ? *shard.packed : shard.raw;
   throw DamagedFile(shown_path(path_below(folder.string(), file.name)) +
@@ -507,20 +507,22 @@ bool is_mds_index(const std::string& file) {
   return index.is_discarded() || (index.is_object() && index.contains("shards"));
 }
 
-std::vector<std::string> mds_number_columns(const std::string& folder) {
-  const auto shards = read_index(path_below(folder, "index.json"));
+std::vector<std::string> mds_number_columns(const std::string& folder,
+                                            const RemoteOptions& remote) {
+  const auto shards = read_index(path_below(folder, "index.json"), remote);
   std::vector<std::string> names;
   for (const auto& column : shards[0].columns)
     if (is_target(column)) names.push_back(column.name);
   return names;
 }
 
-ShardFiles mds_files(const std::string& folder, bool without_missing) {
+ShardFiles mds_files(const std::string& folder, const RemoteOptions& remote, bool without_missing) {
   if (!is_remote(folder)) return {path_below(folder, ""), {"index.json"}};
-  ShardFiles files{(RemotePath(folder) / "").text(), {"index.json"}};
+  ShardFiles files{
+      .root = (RemotePath(folder) / "").text(), .names = {"index.json"}, .remote = remote};
   files.packed.emplace_back();
-  const auto shards = read_index(path_below(folder, "index.json"));
-  for (auto& shard : stored_files(folder, shards, without_missing)) {
+  const auto shards = read_index(path_below(folder, "index.json"), remote);
+  for (auto& shard : stored_files(folder, shards, remote, without_missing)) {
     if (without_missing && !shard.is_there) continue;
     files.names.push_back(std::move(shard.name));
     files.packed.push_back(std::move(shard.packed));
@@ -534,7 +536,7 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
   const bool remote = is_remote(folder.string());
   const std::string index_file = path_below(folder.string(), "index.json");
   const auto index_stamp = settled_stamp_of(index_file);
-  const auto shards = read_index(index_file);
+  const auto shards = read_index(index_file, options.remote);
   const auto columns = chosen_columns(shards[0].columns, options);
   const auto coding = column_named(columns.image, shards[0].columns).encoding == "pil"
                           ? SampleCoding::pil
@@ -559,7 +561,7 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
       const auto read_rows = [&](PartReader& file) {
         return rows_of(file, shards[i], wanted, read[i].targets);
       };
-      read[i].rows = read_parts(path, read_rows, from.packed);
+      read[i].rows = read_parts(path, read_rows, options.remote, from.packed);
     } catch (const FormatError& error) {
       read[i].problem.emplace(shown_path(path) + ": " + error.what());
       read[i].is_damaged = !read[i].name.empty();  // without a name the error is in the index
@@ -605,7 +607,8 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
   return writer.bytes();
 }
 
-WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to) {
+WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to,
+                            const RemoteOptions& remote) {
   struct Hashed {
     std::string path;
     FileHashes hashes;
@@ -623,9 +626,9 @@ WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to
     if (packed) note_unknown(packed->packed_hashes);
     if (!file.hashes.empty()) files.push_back({path, file.hashes, packed});
   };
-  const auto shards = read_index(path_below(folder, "index.json"));
+  const auto shards = read_index(path_below(folder, "index.json"), remote);
   if (is_remote(folder)) {
-    const auto stored = stored_files(folder, shards, /*look_at_all=*/false);
+    const auto stored = stored_files(folder, shards, remote, /*look_at_all=*/false);
     for (size_t i = 0; i < shards.size(); ++i)
       add(path_below(folder, stored[i].name), shards[i].raw, stored[i].packed);
   } else {
@@ -646,7 +649,7 @@ WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to
       if (problems[i].starts_with(path + ": ")) problems[i].erase(0, path.size() + 2);
     };
     try {
-      if (is_there(path)) problems[i] = hash_problem(path, hashes, packed);
+      if (is_there(path, remote)) problems[i] = hash_problem(path, hashes, remote, packed);
     } catch (const DamagedFile& error) {
       note(error);
     } catch (const std::runtime_error& error) {

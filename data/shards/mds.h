@@ -24,6 +24,7 @@ struct MdsOptions {
   /// Where not null: gets the shards that are missing, cut off or damaged, which are skipped
   /// instead of being errors. The hashes of shards that were unpacked before are not checked again.
   WrongFiles* unreadable = nullptr;
+  RemoteOptions remote{};  ///< how a remote folder's store is reached
 };
 
 /// Whether an index.json, which may be remote, is one of MDS shards, by its keys. A file that is no
@@ -34,7 +35,8 @@ bool is_mds_index(const std::string& file);
 /// versions; a shard is compressed where the store has no raw one. Throws UserError naming files
 /// that are missing or damaged. without_missing: missing shards are left out; mds_table() reports
 /// them.
-ShardFiles mds_files(const std::string& folder, bool without_missing = false);
+ShardFiles mds_files(const std::string& folder, const RemoteOptions& remote,
+                     bool without_missing = false);
 
 /// The table of the samples of the shards that folder/index.json lists, in order, as parts of the
 /// raw files. Unpacked shards, also those unpacked before, have to match their hashes in the index;
@@ -46,13 +48,14 @@ ShardFiles mds_files(const std::string& folder, bool without_missing = false);
 std::vector<uint8_t> mds_table(const std::filesystem::path& folder, const MdsOptions& options);
 
 /// Names of the first shard's columns that targets may name. Throws UserError as mds_files() does.
-std::vector<std::string> mds_number_columns(const std::string& folder);
+std::vector<std::string> mds_number_columns(const std::string& folder, const RemoteOptions& remote);
 
 /// The existing files of the shards (packed, raw, and unpacked below unpack_to) that cannot be
 /// read, or whose hashes differ from those in the index. Reads all files with a hash to check.
 /// folder: may be remote; for compressed objects the unpacked bytes are checked, as unpacking
 /// checks the packed ones. The log names hash algorithms that are not supported. Throws UserError
 /// for an index that cannot be read, RemoteError or UserError where a store does not give a file.
-WrongFiles wrong_mds_hashes(const std::string& folder, const std::filesystem::path& unpack_to);
+WrongFiles wrong_mds_hashes(const std::string& folder, const std::filesystem::path& unpack_to,
+                            const RemoteOptions& remote = {});
 
 }  // namespace composer

@@ -9,12 +9,13 @@
 
 namespace composer {
 
-PartFile::PartFile(const std::string& path, const std::optional<PackedFile>& packed) {
+PartFile::PartFile(const std::string& path, const RemoteOptions& remote,
+                   const std::optional<PackedFile>& packed) {
   if (is_remote(path)) {
-    RemoteBytes bytes = bytes_at(RemotePath(path));
+    RemoteBytes bytes = bytes_at(RemotePath(path), remote);
     is_packed_ = packed.has_value();
     if (packed) bytes = unpacked_bytes(std::move(bytes), *packed);
-    remote_ = CacheFolder::get()->open(std::move(bytes));
+    remote_ = CacheFolder::get(remote)->open(std::move(bytes));
     mapping_ = std::make_unique<const MappedFile>(remote_->file());
     version_ = static_cast<int64_t>(key_of(remote_->version()));
   } else {

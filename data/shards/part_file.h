@@ -12,6 +12,7 @@
 #include "base/files/byte_reader.h"
 #include "base/files/mapped_file.h"
 #include "base/remote/range_cache.h"
+#include "base/remote/remote_options.h"
 #include "base/remote/remote_path.h"
 #include "data/shards/file_hashes.h"
 
@@ -23,7 +24,7 @@ class PartFile {
  public:
   /// path: local or remote. packed: set for a compressed remote file, whose bytes are the unpacked
   /// ones; each machine unpacks it once. Throws UserError naming a file that cannot be opened.
-  explicit PartFile(const std::string& path,
+  explicit PartFile(const std::string& path, const RemoteOptions& remote = {},
                     const std::optional<PackedFile>& packed = std::nullopt);
 
   uint64_t bytes() const { return mapping_->bytes().size(); }
@@ -72,9 +73,9 @@ class PartReader {
 /// Returns read(PartReader&) of the file. packed: as of PartFile. Throws UserError with the path
 /// for a FormatError, and as MappedFile::use_all() does where bytes were lost.
 template <class Read>
-auto read_parts(const std::string& path, const Read& read,
+auto read_parts(const std::string& path, const Read& read, const RemoteOptions& remote = {},
                 const std::optional<PackedFile>& packed = std::nullopt) {
-  const PartFile file(path, packed);
+  const PartFile file(path, remote, packed);
   PartReader reader(file);
   try {
     if (file.remote() != nullptr) return read(reader);

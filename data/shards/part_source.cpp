@@ -70,7 +70,7 @@ PartSource::PartSource(std::shared_ptr<const SampleTable> table, const ShardFile
     const bool listed = known != numbers.end();
     files_[i].part = std::make_unique<const PartFile>(
         listed && !files.addresses.empty() ? files.addresses[known->second] : path_in(root_, name),
-        listed && !files.packed.empty() ? files.packed[known->second] : std::nullopt);
+        files.remote, listed && !files.packed.empty() ? files.packed[known->second] : std::nullopt);
     const RangeCache* const remote = files_[i].part->remote();
     if (remote != nullptr && !files.versions.empty() &&
         (!listed || remote->version() != files.versions[known->second]))

@@ -77,9 +77,10 @@ UserError missing_files(const std::string& key, std::vector<std::string> missing
                    first_few(std::move(missing)));
 }
 
-ShardFiles remote_shards(std::vector<std::string> addresses, const std::string& key) {
+ShardFiles remote_shards(std::vector<std::string> addresses, const std::string& key,
+                         const RemoteOptions& remote) {
   const std::string first = RemotePath(addresses[0]).text();
-  ShardFiles files{first.substr(0, first.rfind('/') + 1), {}};
+  ShardFiles files{.root = first.substr(0, first.rfind('/') + 1), .names = {}, .remote = remote};
   std::map<std::string, std::string> named;
   for (const auto& address : addresses) {
     const std::string name = RemotePath(address).identity();
@@ -120,7 +121,7 @@ void find_remote(ShardFiles& files, const std::string& key) {
   std::mutex lock;
   in_several_threads(versions.size(), [&](uint64_t i) {
     const RemotePath path(files.path(i));
-    const auto object = open_store(path)->stat(path.key());
+    const auto object = open_store(path, files.remote)->stat(path.key());
     if (object) {
       versions[i] = object->etag + ' ' + std::to_string(object->bytes);
       return;
@@ -143,14 +144,14 @@ std::vector<std::string> expanded_names(const std::string& text) {
   return names;
 }
 
-ShardFiles named_shards(const std::string& text, const std::string& folder,
-                        const std::string& key) {
+ShardFiles named_shards(const std::string& text, const std::string& folder, const std::string& key,
+                        const RemoteOptions& remote) {
   const auto names = expanded_names(text);
   if (is_remote(names[0]) || is_remote(folder)) {
     std::vector<std::string> addresses;
     for (const auto& name : names)
       addresses.push_back(is_remote(name) ? name : address_below(folder, name));
-    return remote_shards(std::move(addresses), key);
+    return remote_shards(std::move(addresses), key, remote);
   }
   ShardFiles files;
   std::vector<std::string> missing;
@@ -166,11 +167,12 @@ ShardFiles named_shards(const std::string& text, const std::string& folder,
   return files;
 }
 
-ShardFiles shards_in(const fs::path& folder, const std::string& ending) {
+ShardFiles shards_in(const fs::path& folder, const std::string& ending,
+                     const RemoteOptions& remote) {
   if (is_remote(folder.string())) {
     const RemotePath root = RemotePath(folder.string()) / "";
-    ShardFiles files{root.text(), {}};
-    for (const auto& key : open_store(root)->list_folder(root.key())) {
+    ShardFiles files{.root = root.text(), .names = {}, .remote = remote};
+    for (const auto& key : open_store(root, remote)->list_folder(root.key())) {
       const std::string name = key.substr(key.rfind('/') + 1);
       if (name.starts_with('.') || !name.ends_with(ending)) continue;
       files.names.push_back(name);

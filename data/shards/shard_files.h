@@ -19,6 +19,7 @@ struct ShardFiles {
   std::vector<std::string> addresses{};  ///< addresses of remote files, with their signatures
   /// For remote files: how a compressed file is unpacked. Empty: no file is compressed.
   std::vector<std::optional<PackedFile>> packed{};
+  RemoteOptions remote{};  ///< how their store is reached
 
   /// The path or address to open the file by.
   std::string path(size_t i) const;
@@ -34,7 +35,8 @@ std::vector<std::string> expanded_names(const std::string& text);
 /// The files that `text` (expanded_names) names, in order. Relative names lie below `folder`, or
 /// where that is empty below the current folder. Both may be remote. Throws UserError, which names
 /// `key`, listing missing files.
-ShardFiles named_shards(const std::string& text, const std::string& folder, const std::string& key);
+ShardFiles named_shards(const std::string& text, const std::string& folder, const std::string& key,
+                        const RemoteOptions& remote = {});
 
 /// Looks up all files in their store, many at once, and sets their versions. Throws UserError,
 /// which names `key`, listing missing files.
@@ -45,7 +47,8 @@ std::string path_below(const std::string& folder, const std::string& name);
 
 /// The files of the folder with this ending, sorted by name, without hidden files; may be empty.
 /// The folder may be remote.
-ShardFiles shards_in(const std::filesystem::path& folder, const std::string& ending);
+ShardFiles shards_in(const std::filesystem::path& folder, const std::string& ending,
+                     const RemoteOptions& remote = {});
 
 /// The end of a message about a local folder without tar files: what to do with the compressed tar
 /// files that it has; else empty.

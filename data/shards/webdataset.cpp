@@ -246,7 +246,8 @@ class Reader {
 /// The label of `auto`: the first of cls, json and txt that the first sample has.
 std::string label_kind(const ShardFiles& shards) {
   for (size_t i = 0; i < shards.names.size(); ++i) {
-    const auto sample = read_parts(shards.path(i), [](auto& file) { return Samples(file).next(); });
+    const auto sample = read_parts(
+        shards.path(i), [](auto& file) { return Samples(file).next(); }, shards.remote);
     if (!sample) continue;
     for (const char* kind : {"cls", "json", "txt"})
       if (sample->find(kind) != nullptr) return kind;
@@ -257,10 +258,11 @@ std::string label_kind(const ShardFiles& shards) {
   throw UserError(shards.shown(0) + ": no shard has a sample");
 }
 
-void read_shard(const std::string& path, const WebDatasetFiles& files, Shard& shard) {
+void read_shard(const std::string& path, const RemoteOptions& remote, const WebDatasetFiles& files,
+                Shard& shard) {
   constexpr size_t most_problems = 3;
   if (!is_remote(path)) shard.stamp = settled_stamp_of(path);
-  read_parts(path, [&](auto& file) {
+  const auto read = [&](auto& file) {
     Samples samples(file);
     const Reader reader(files, file);
     while (const auto sample = samples.next()) {
@@ -275,7 +277,8 @@ void read_shard(const std::string& path, const WebDatasetFiles& files, Shard& sh
     }
     shard.has_end = samples.tar().has_end_mark();
     return true;
-  });
+  };
+  read_parts(path, read, remote);
 }
 
 }  // namespace
@@ -286,7 +289,7 @@ std::vector<uint8_t> webdataset_table(const ShardFiles& shards, const WebDataset
   std::vector<Shard> read(shards.names.size(), Shard(wanted.targets));
   in_several_threads(read.size(), [&](uint64_t i) {
     try {
-      read_shard(shards.path(i), wanted, read[i]);
+      read_shard(shards.path(i), shards.remote, wanted, read[i]);
     } catch (const UserError& error) {
       read[i].problems.emplace_back(error.what());
     }

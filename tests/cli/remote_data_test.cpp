@@ -171,6 +171,29 @@ TEST_CASE("a training on a remote set, killed and resumed, ends as one on a disk
   CHECK(killed::difference(f.folder / "runs/two", f.folder / "runs/local_two") == "");
 }
 
+TEST_CASE("a recipe's remote is that of its data, checkpoints and weights", "[cli][remote]") {
+  Fixture f;
+  f.environment.set("AWS_ENDPOINT_URL", "");
+  f.folder.write("recipe.yaml", recipe("s3://bucket/set") +
+                                    "evaluators:\n  folders:\n    dataset:\n      image_folder:\n"
+                                    "        datadir: s3://bucket/photos\n        crop_size: 24\n"
+                                    "save_remote: s3://bucket/runs\nremote:\n  endpoint_url: " +
+                                    f.server.url() + "\n  cache_dir: " + f.folder.path().string() +
+                                    "/own\n");
+  for (const std::string words :
+       {"train --run_name one --max_duration 1ep --model.resnet_cifar.num_classes auto",
+        "eval --load_path s3://bucket/runs/one/checkpoints/ep1-ba3",
+        "predict --load_path s3://bucket/runs/one/checkpoints/ep1-ba3 --source photos/val"}) {
+    const auto outcome = run(f.folder.path(), split(words + " -f recipe.yaml"));
+    INFO(words << outcome.errors);
+    CHECK(outcome.status == 0);
+  }
+  CHECK(fs::exists(f.folder / "own/objects"));
+  CHECK(fs::exists(f.folder / "own/fetched"));
+  for (const char* kept : {"objects", "fetched"})
+    CHECK_FALSE(fs::exists(f.folder.path() / "cache/composer" / kept));
+}
+
 TEST_CASE("ranks that find other data end with what differs", "[cli][remote]") {
   Fixture f;
   std::string text = recipe("");

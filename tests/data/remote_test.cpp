@@ -101,11 +101,11 @@ struct Fixture {
 
 /// An S3-compatible server, which all s3:// paths lead to.
 struct ServerFixture {
-  explicit ServerFixture(uint64_t limit = 0) {
+  ServerFixture() {
     environment.set("AWS_ENDPOINT_URL", server.url());
     environment.set("AWS_REGION", "us-east-1");
     environment.set_keys();
-    set_remote_options({.cache_dir = disk / "cache", .cache_limit = limit});
+    environment.set("XDG_CACHE_HOME", disk / "cache");
   }
 
   void put_files(const fs::path& folder, const std::string& prefix) {
@@ -266,7 +266,7 @@ TEST_CASE("what is no .beton file is told of a remote one", "[remote]") {
 }
 
 TEST_CASE("a remote .beton file is read over HTTP, through failures", "[remote]") {
-  ServerFixture f(3 << 20);
+  ServerFixture f;
   const std::string local = f.disk / "a.beton";
   write_set(local);
   f.server.put("sets/a.beton", read_bytes(local));
@@ -277,7 +277,9 @@ TEST_CASE("a remote .beton file is read over HTTP, through failures", "[remote]"
     return failed % 2 == 0 ? error_reply(503, "SlowDown", "please reduce your request rate")
                            : ServerReply{.no_answer = true};
   });
-  CHECK(epochs(std::make_shared<BetonSource>("s3://bucket/sets/a.beton", 3), OrderKind::random) ==
+  const RemoteOptions remote{.cache_limit = 3 << 20};
+  auto file = std::make_unique<const BetonFile>("s3://bucket/sets/a.beton", remote);
+  CHECK(epochs(std::make_shared<BetonSource>(std::move(file), 3), OrderKind::random) ==
         epochs(std::make_shared<BetonSource>(local, 3), OrderKind::random));
   CHECK(failed > 0);
   CHECK_THROWS_WITH(BetonSource("s3://bucket/sets/b.beton", 3),
@@ -491,15 +493,16 @@ TEST_CASE("what a remote folder lacks is told as of a local one", "[remote]") {
 }
 
 TEST_CASE("a remote folder larger than the cache gives the same batches", "[remote]") {
-  ServerFixture f(60'000);
+  ServerFixture f;
   const fs::path local = f.disk / "photos";
   draw_photos(local, 60, [](int i) { return 60 + i % 7; });
   f.put_files(local, "p/");
+  auto params = folder_params("s3://bucket/p");
+  params.ffcv.remote.cache_limit = 60'000;
   auto options = common();
   for (int pass = 0; pass < 2; ++pass)
-    CHECK(epoch_of(folder_params("s3://bucket/p"), options) ==
-          epoch_of(folder_params(local), options));
-  CHECK(CacheFolder::get()->used() <= 60'000);
+    CHECK(epoch_of(params, options) == epoch_of(folder_params(local), options));
+  CHECK(CacheFolder::get(params.ffcv.remote)->used() <= 60'000);
 }
 
 TEST_CASE("image files of a store are opened by their names", "[remote]") {

@@ -421,14 +421,18 @@ std::vector<PlainBatch> batches_of(typename Set::Params params, int64_t rank = 0
                     {.batch_size = 5, .seed = 3, .num_workers = 2, .rank = rank, .world_size = 2});
 }
 
-WebDatasetParams tars(const std::string& datadir, const std::string& shards = "") {
+/// limit: of the cache.
+WebDatasetParams tars(const std::string& datadir, const std::string& shards = "",
+                      uint64_t limit = 0) {
   WebDatasetParams params;
+  params.ffcv.remote.cache_limit = limit;
   params.datadir = datadir, params.shards = shards;
   return params;
 }
 
-MdsParams mds(const std::string& datadir) {
+MdsParams mds(const std::string& datadir, uint64_t limit = 0) {
   MdsParams params;
+  params.ffcv.remote.cache_limit = limit;
   params.datadir = datadir;
   return params;
 }
@@ -439,25 +443,23 @@ TEST_CASE("shards of a store give the batches of those on a disk", "[data][remot
   const StoredSets f;
   const std::string web = f.server.url() + "/bucket";
   const uint64_t limit = GENERATE(0, 30'000);
-  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = limit});
   for (const int64_t rank : {0, 1}) {
     const auto tar = batches_of<WebDataset>(tars(f / "tar"), rank);
     REQUIRE(tar.size() > 2);
-    CHECK((batches_of<WebDataset>(tars("s3://bucket/tar"), rank) == tar));
-    CHECK((batches_of<WebDataset>(tars("", "s3://bucket/tar/s-{0..1}.tar"), rank) == tar));
-    CHECK((batches_of<WebDataset>(tars(web + "/tar", "s-{0..1}.tar"), rank) == tar));
+    CHECK((batches_of<WebDataset>(tars("s3://bucket/tar", "", limit), rank) == tar));
+    CHECK((batches_of<WebDataset>(tars("", "s3://bucket/tar/s-{0..1}.tar", limit), rank) == tar));
+    CHECK((batches_of<WebDataset>(tars(web + "/tar", "s-{0..1}.tar", limit), rank) == tar));
     const auto columns = batches_of<MdsDataset>(mds(f / "mds"), rank);
-    CHECK((batches_of<MdsDataset>(mds("s3://bucket/mds"), rank) == columns));
-    CHECK((batches_of<MdsDataset>(mds(web + "/mds/"), rank) == columns));
+    CHECK((batches_of<MdsDataset>(mds("s3://bucket/mds", limit), rank) == columns));
+    CHECK((batches_of<MdsDataset>(mds(web + "/mds/", limit), rank) == columns));
   }
-  CHECK(WebDataset(tars("s3://bucket/tar")).num_classes() == kClasses);
+  CHECK(WebDataset(tars("s3://bucket/tar", "", limit)).num_classes() == kClasses);
 }
 
 TEST_CASE("shards of a store count as remote until all of them are here", "[data][remote]") {
   const StoredSets f;
   const uint64_t limit = GENERATE(0, 30'000);
-  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = limit});
-  const auto source = mds("s3://bucket/mds").open("").source;
+  const auto source = mds("s3://bucket/mds", limit).open("").source;
   for (int again = 0; again < 2; ++again) CHECK(source->is_remote() == (limit > 0));
   CHECK_FALSE(mds(f / "mds").open("").source->is_remote());
 }
@@ -469,8 +471,7 @@ TEST_CASE("the shards whose samples are wanted last leave the cache first", "[da
     f.server.put("large/s-" + std::to_string(i) + ".tar",
                  tar_member("0.jpg", photo(0) + std::string(bytes[i], '.')) +
                      tar_member("0.cls", "0") + tar_end());
-  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = 1'000'000});
-  const auto source = tars("s3://bucket/large").open("").source;
+  const auto source = tars("s3://bucket/large", "", 1'000'000).open("").source;
   ReadScratch scratch;
   const auto read = [&](std::initializer_list<int64_t> samples,
                         std::initializer_list<int64_t> wanted) {
@@ -488,7 +489,6 @@ TEST_CASE("the shards whose samples are wanted last leave the cache first", "[da
 
 TEST_CASE("another version of a store's shard is read anew", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   const auto before = batches_of<WebDataset>(tars("s3://bucket/tar"));
   const auto first = read_bytes(f / "tar/s-0.tar"), second = read_bytes(f / "tar/s-1.tar");
   f.server.put("tar/s-0.tar", second);
@@ -502,7 +502,6 @@ TEST_CASE("another version of a store's shard is read anew", "[data][remote]") {
 
 TEST_CASE("what a store's shards lack is told", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   CHECK_THROWS_WITH(batches_of<WebDataset>(tars("", "s3://bucket/tar/s-{0..3}.tar")),
                     Contains("shards: there are no files s3://bucket/tar/s-2.tar, "
                              "s3://bucket/tar/s-3.tar"));
@@ -520,7 +519,6 @@ TEST_CASE("what a store's shards lack is told", "[data][remote]") {
 
 TEST_CASE("a store's shards are compared with their hashes", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   auto index = json::parse(*f.server.get("mds/index.json"));
   const auto hash = [&](size_t i) -> json& { return index["shards"][i]["raw_data"]["hashes"]; };
   const std::string first = *f.server.get("mds/shard.00000.mds");
@@ -537,12 +535,11 @@ TEST_CASE("compressed shards of a store give the batches of raw ones on a disk",
   StoredSets f;
   f.pack("packed");
   const uint64_t limit = GENERATE(0, 1, 60'000);
-  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = limit});
   const std::string web = f.server.url() + "/bucket";
   for (const int64_t rank : {0, 1}) {
     const auto columns = batches_of<MdsDataset>(mds(f / "mds"), rank);
-    CHECK((batches_of<MdsDataset>(mds("s3://bucket/packed"), rank) == columns));
-    CHECK((batches_of<MdsDataset>(mds(web + "/packed"), rank) == columns));
+    CHECK((batches_of<MdsDataset>(mds("s3://bucket/packed", limit), rank) == columns));
+    CHECK((batches_of<MdsDataset>(mds(web + "/packed", limit), rank) == columns));
   }
   // Where somebody has unpacked one, that is read.
   const auto expected = batches_of<MdsDataset>(mds(f / "mds"));
@@ -559,10 +556,10 @@ TEST_CASE("compressed shards that have room are fetched once, the others again",
   StoredSets f(96);
   f.pack("packed");
   const auto fetched = [&](uint64_t limit) {
-    set_remote_options(
-        {.cache_dir = f.cache / ("remote" + std::to_string(limit)), .cache_limit = limit});
+    auto params = mds("s3://bucket/packed", limit);
+    params.ffcv.remote.cache_dir = f.cache / ("remote" + std::to_string(limit));
     const size_t before = f.server.server().requests().size();
-    const auto source = mds("s3://bucket/packed").open("").source;
+    const auto source = params.open("").source;
     ReadScratch scratch;
     for (int pass = 0; pass < 2; ++pass)
       for (int64_t i = 0; i < source->size(); ++i) CHECK(source->open(i, scratch).jpeg);
@@ -570,7 +567,7 @@ TEST_CASE("compressed shards that have room are fetched once, the others again",
   };
   const int64_t once = fetched(0);
   CHECK(once == 2);
-  const uint64_t all = CacheFolder::get()->used();
+  const uint64_t all = CacheFolder::get({.cache_dir = f.cache / "remote0"})->used();
   const int64_t some = fetched(all - f.server.get("mds/shard.00000.mds")->size() / 2);
   CHECK(some > once);
   CHECK(some < fetched(1) / 4);
@@ -578,7 +575,6 @@ TEST_CASE("compressed shards that have room are fetched once, the others again",
 
 TEST_CASE("a compressed shard of a store that is damaged is fetched once", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   f.pack("damaged", [](json&, std::string& packed) { packed.back() ^= 1; });
   CHECK_THROWS_WITH(mds("s3://bucket/damaged").open(""), Contains("its sha256 is not"));
   CHECK(f.requests_of("damaged/shard.00001.mds.zstd") == 1);
@@ -590,8 +586,7 @@ TEST_CASE("a compressed object without room is fetched once by who reads all of 
   StoredSets f;
   const auto raw = noise(20 * kPiece);
   f.server.put("a.zstd", pack_zstd({reinterpret_cast<const char*>(raw.data()), raw.size()}));
-  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = 1});
-  const PartFile file("s3://bucket/a.zstd", PackedFile{.bytes = raw.size()});
+  const PartFile file("s3://bucket/a.zstd", {.cache_limit = 1}, PackedFile{.bytes = raw.size()});
   PartReader reader(file);
   bool good = true;
   for (uint64_t at = 0; at < raw.size(); at += kPiece)
@@ -660,7 +655,6 @@ TEST_CASE("threads that fetch a compressed object leave with the one that wants 
 TEST_CASE("what is wrong with compressed shards of a store is named", "[data][remote]") {
   const auto problem = [](const StoredSets::Change& change) -> std::string {
     StoredSets f;
-    set_remote_options({.cache_dir = f.cache / "remote"});
     f.pack("packed", change);
     try {
       batches_of<MdsDataset>(mds("s3://bucket/packed"));
@@ -701,7 +695,6 @@ TEST_CASE("what is wrong with compressed shards of a store is named", "[data][re
 
 TEST_CASE("a store's compressed shards are compared with their hashes", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   f.pack("packed");
   CHECK(wrong_mds_hashes("s3://bucket/packed", {}).empty());
   auto index = json::parse(*f.server.get("packed/index.json"));
@@ -729,9 +722,8 @@ TEST_CASE("compressed shards of a store that the cache has no room for are told 
           "[data][remote]") {
   StoredSets f;
   f.pack("little");
-  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = 1});
   Errors errors(f / "errors");
-  mds("s3://bucket/little").open("");
+  mds("s3://bucket/little", 1).open("");
   CHECK_THAT(errors.text(),
              Contains("remote.cache_limit: the compressed shards of s3://bucket/little/ hold"));
   auto params = mds("s3://bucket/little");
@@ -742,7 +734,6 @@ TEST_CASE("compressed shards of a store that the cache has no room for are told 
 
 TEST_CASE("shards behind a signed address are read, and no signature is kept", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   std::atomic<int> unsigned_requests = 0;
   f.server.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
     if (request.parameter("token").starts_with("secret")) return std::nullopt;
@@ -785,7 +776,6 @@ TEST_CASE("a shard that changes while a set is opened is never read by its old t
   for (int change = 1; change <= requests; ++change) {
     CAPTURE(change, requests);
     StoredSets f;
-    set_remote_options({.cache_dir = f.cache / "remote"});
     std::atomic<int> asked = 0;
     f.server.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
       if (request.method == "HEAD" && request.path.ends_with("s-1.tar") && ++asked == change)
@@ -806,7 +796,6 @@ TEST_CASE("a shard that changes while a set is opened is never read by its old t
 
 TEST_CASE("names of shards are no part of an address", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   auto index = json::parse(*f.server.get("mds/index.json"));
   const std::string name = "a b?c%20#.mds";
   index["shards"][0]["raw_data"]["basename"] = name;
@@ -820,7 +809,6 @@ TEST_CASE("names of shards are no part of an address", "[data][remote]") {
 
 TEST_CASE("a store that refuses what it has not has shards all the same", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   f.server.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
     if (request.path.find("/mds/") != std::string::npos &&
         request.path.find("/train/") == std::string::npos)
@@ -838,7 +826,6 @@ TEST_CASE("a store that refuses what it has not has shards all the same", "[data
 
 TEST_CASE("a store that refuses what it has not may have shards in either form", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   f.pack("packed");
   f.server.put("raw/index.json", *f.server.get("packed/index.json"));
   for (const std::string name : {"shard.00000.mds", "shard.00001.mds"})
@@ -862,7 +849,6 @@ TEST_CASE("a store that refuses what it has not may have shards in either form",
 
 TEST_CASE("hidden tar files of a store are no shards", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   f.server.put("tar/.s-2.tar", "not whole yet");
   CHECK(
       (batches_of<WebDataset>(tars("s3://bucket/tar")) == batches_of<WebDataset>(tars(f / "tar"))));
@@ -870,7 +856,6 @@ TEST_CASE("hidden tar files of a store are no shards", "[data][remote]") {
 
 TEST_CASE("a .beton file is read without the shards that it was made of", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   const auto from_beton = [&](const std::string& datadir) {
     auto params = tars(datadir);
     params.ffcv.use_ffcv = true, params.ffcv.ffcv_write_dataset = true;
@@ -888,7 +873,6 @@ TEST_CASE("a .beton file is read without the shards that it was made of", "[data
 
 TEST_CASE("what a store's set holds is asked for once", "[data][remote]") {
   StoredSets f;
-  set_remote_options({.cache_dir = f.cache / "remote"});
   const WebDataset set(tars("s3://bucket/tar"));
   CHECK(set.num_values() == 0);
   const size_t requests = f.server.server().requests().size();

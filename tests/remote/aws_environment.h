@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "base/remote/remote_options.h"
 #include "tests/temporary_folder.h"
 
 namespace composer::test {
@@ -44,11 +43,8 @@ class AwsEnvironment {
       set(name, "");
     set("AWS_EC2_METADATA_DISABLED", "true");
     set("HOME", home_.path().string());
-    options_ = remote_options();
-    set_remote_options({});
   }
   ~AwsEnvironment() {
-    set_remote_options(options_);
     for (const auto& [name, value] : before_) {
       if (value) {
         ::setenv(name.c_str(), value->c_str(), 1);
@@ -79,7 +75,6 @@ class AwsEnvironment {
  private:
   TemporaryFolder home_;
   std::map<std::string, std::optional<std::string>> before_;
-  RemoteOptions options_;
 };
 
 }  // namespace composer::test

@@ -27,7 +27,7 @@ struct Store {
     log::quiet();
     environment.set_keys();
     environment.set("AWS_ENDPOINT_URL", memory.url());
-    set_remote_options({.cache_dir = cache.path()});
+    environment.set("XDG_CACHE_HOME", cache.path());
   }
 };
 
@@ -88,7 +88,7 @@ TEST_CASE("a remote file is copied once a version", "[remote]") {
     CHECK(text_of(fetched("s3://bucket/" + name)) == name);
   }
   size_t entries = 0;
-  for (const auto& entry : fs::directory_iterator(store.cache / "fetched"))
+  for (const auto& entry : fs::directory_iterator(store.cache / "composer/fetched"))
     entries += entry.is_directory();
   CHECK(entries == 8);
 }

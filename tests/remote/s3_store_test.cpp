@@ -531,13 +531,12 @@ TEST_CASE("where buckets are", "[remote]") {
   environment.set("AWS_REGION", "eu-west-2");
   environment.set("AWS_ENDPOINT_URL_S3", "https://s3.example.org");
   CHECK(s3_endpoint() == S3Endpoint{"https://s3.example.org", "eu-west-2"});
-  set_remote_options({.endpoint_url = "http://127.0.0.1:1", .region = "eu-west-3"});
-  CHECK(s3_endpoint() == S3Endpoint{"http://127.0.0.1:1", "eu-west-3"});
-  set_remote_options({.endpoint_url = "store.example.org"});
-  CHECK_THAT(message_of<UserError>([] { s3_endpoint(); }),
+  CHECK(s3_endpoint({.endpoint_url = "http://127.0.0.1:1", .region = "eu-west-3"}) ==
+        S3Endpoint{"http://127.0.0.1:1", "eu-west-3"});
+  CHECK_THAT(message_of<UserError>([] { s3_endpoint({.endpoint_url = "store.example.org"}); }),
              Contains("remote.endpoint_url: https://host[:port] is right"));
-  set_remote_options({.region = "Frankfurt am Main"});
-  CHECK_THAT(message_of<UserError>([] { s3_endpoint(); }), Contains("one is us-east-1"));
+  CHECK_THAT(message_of<UserError>([] { s3_endpoint({.region = "Frankfurt am Main"}); }),
+             Contains("one is us-east-1"));
 }
 
 TEST_CASE("a request that nobody waits for any more is left", "[remote]") {
