@@ -24,7 +24,7 @@ at::ScalarType scalar_type(ElementType type) {
   return at::kByte;
 }
 
-/// Arrays that are tensors: each one's owner is its tensor.
+/// Allocates arrays as tensors: the owner of an array is its tensor.
 class TensorArrays final : public ArrayAllocator {
  public:
   TensorArrays(size_t kept, bool pinned) : pool_(kept, pinned) {}

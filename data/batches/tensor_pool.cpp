@@ -10,7 +10,7 @@
 
 namespace composer {
 
-/// The free blocks, which tensors in use hold on to.
+/// The free blocks. Tensors in use share the ownership.
 struct TensorPool::Shelf {
   std::mutex lock;
   std::vector<at::Tensor> blocks;  // never more than its capacity: put() must not throw
@@ -22,14 +22,14 @@ struct TensorPool::Shelf {
 
   at::Tensor take(int64_t bytes) {
     const std::lock_guard guard(lock);
-    const auto fitting = std::find_if(blocks.begin(), blocks.end(),
-                                      [&](const at::Tensor& b) { return b.numel() >= bytes; });
+    const auto fitting =
+        std::ranges::find_if(blocks, [&](const at::Tensor& b) { return b.numel() >= bytes; });
     if (fitting != blocks.end()) {
       at::Tensor block = std::move(*fitting);
       blocks.erase(fitting);
       return block;
     }
-    if (!blocks.empty()) blocks.pop_back();  // too small, like all of them
+    if (!blocks.empty()) blocks.pop_back();  // all blocks are too small: one makes room
     return at::empty({bytes}, at::TensorOptions(at::kByte));
   }
 };
@@ -40,8 +40,8 @@ TensorPool::TensorPool(size_t kept, bool pinned)
 }
 
 at::Tensor TensorPool::reused(at::IntArrayRef shape, at::ScalarType type) {
-  // Pinned memory may still be read by a copy to the device after its last holder let go. Its
-  // allocator knows when such a copy is done, and caches too.
+  // A copy to the device may still read pinned memory after its last owner. The allocator of pinned
+  // memory waits for such copies, and has a cache of its own.
   if (pinned_) return fresh(shape, type);
   const auto bytes = static_cast<int64_t>(c10::elementSize(type));
   const at::Tensor block = shelf_->take(c10::multiply_integers(shape) * bytes);

@@ -1,4 +1,4 @@
-// Memory of batches that is used again.
+// A pool of memory for batches.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,16 +10,16 @@ namespace composer {
 /// Functions may be called by several threads at once.
 class TensorPool {
  public:
-  /// kept: free blocks that stay for the next tensors, at most. pinned: page-locked tensors.
+  /// kept: most free blocks to keep for later tensors. pinned: tensors are page-locked.
   TensorPool(size_t kept, bool pinned);
 
-  /// Uninitialised. Its memory comes back when the last tensor that shares it goes, in whatever
-  /// thread, even after the pool.
+  /// An uninitialised tensor. Its memory returns to the pool when the last tensor that shares it is
+  /// destroyed, on any thread, even after the pool.
   at::Tensor reused(at::IntArrayRef shape, at::ScalarType type);
-  /// Uninitialised, with memory of its own.
+  /// An uninitialised tensor with memory of its own.
   at::Tensor fresh(at::IntArrayRef shape, at::ScalarType type) const;
 
-  /// Lets go of the free blocks.
+  /// Frees the free blocks.
   void clear();
 
  private:

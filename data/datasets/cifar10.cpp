@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/datasets/synthetic.h"
 #include "data/samples/memory_source.h"
 
 namespace composer {
@@ -16,12 +15,6 @@ namespace fs = std::filesystem;
 constexpr size_t kPixels = 32 * 32;
 constexpr size_t kRecord = 1 + 3 * kPixels;
 constexpr int kTrainFiles = 5;
-
-constexpr ImageSize kCifarSize{32, 32};
-
-Normalization cifar_normalization() {
-  return {{0.4914 * 255, 0.4822 * 255, 0.4465 * 255}, {0.247 * 255, 0.243 * 255, 0.261 * 255}};
-}
 
 std::vector<fs::path> folders(const std::string& datadir) {
   return {datadir, fs::path(datadir) / "cifar-10-batches-bin"};
@@ -40,8 +33,7 @@ std::vector<std::string> files_in(const fs::path& folder, bool is_train) {
   return found;
 }
 
-/// Adds a file's records: the label, then the planes of red, green and blue, which are interleaved
-/// here.
+/// Adds a file's records: a label, then the planes of red, green and blue, which it interleaves.
 void add_records(const std::string& file, std::vector<uint8_t>& pixels,
                  std::vector<int32_t>& labels) {
   std::vector<uint8_t> bytes;
@@ -50,27 +42,28 @@ void add_records(const std::string& file, std::vector<uint8_t>& pixels,
   } catch (const RunError& error) {
     throw UserError(file + ": " + error.what());
   }
-  if (bytes.empty() || bytes.size() % kRecord != 0) {
+  if (bytes.empty() || bytes.size() % kRecord != 0)
     throw UserError(file + ": has " + std::to_string(bytes.size()) +
-                    " bytes; a file of CIFAR-10's binary " + "version has a multiple of " +
+                    " bytes; a file of CIFAR-10's binary version has a multiple of " +
                     std::to_string(kRecord));
-  }
   size_t out = pixels.size();
   pixels.resize(out + bytes.size() / kRecord * 3 * kPixels);
   for (const uint8_t* record = bytes.data(); record < bytes.data() + bytes.size();
        record += kRecord) {
-    if (record[0] > 9) {
+    if (record[0] > 9)
       throw UserError(file + ": record " + std::to_string((record - bytes.data()) / kRecord) +
                       " has the label " + std::to_string(record[0]) + "; CIFAR-10 has 0 to 9");
-    }
     labels.push_back(record[0]);
-    for (size_t i = 0; i < kPixels; ++i) {
+    for (size_t i = 0; i < kPixels; ++i)
       for (size_t c = 0; c < 3; ++c) pixels[out++] = record[1 + c * kPixels + i];
-    }
   }
 }
 
 }  // namespace
+
+Normalization Cifar10Params::normalization() {
+  return {{0.4914 * 255, 0.4822 * 255, 0.4465 * 255}, {0.247 * 255, 0.243 * 255, 0.261 * 255}};
+}
 
 std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train) {
   const std::string expected =
@@ -78,9 +71,8 @@ std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train) 
       " of CIFAR-10's binary version, or with cifar-10-batches-bin in it";
   checked_datadir(datadir, expected);
   std::vector<std::string> files;
-  for (const auto& folder : folders(datadir)) {
+  for (const auto& folder : folders(datadir))
     if (files.empty()) files = files_in(folder, is_train);
-  }
   if (files.empty()) {
     std::error_code error;
     const bool python = fs::exists(fs::path(datadir) / "cifar-10-batches-py", error) ||
@@ -89,34 +81,23 @@ std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train) 
         "datadir: '" + datadir + "' has no " + expected +
         (python ? "; its Python version (cifar-10-batches-py) is there, which is not read" : ""));
   }
-  if (is_train && files.size() != kTrainFiles) {
+  if (is_train && files.size() != kTrainFiles)
     log::warn("datadir: '" + datadir + "' has " + std::to_string(files.size()) + " of the " +
               std::to_string(kTrainFiles) + " files data_batch_*.bin");
-  }
   std::vector<uint8_t> pixels;
   std::vector<int32_t> labels;
   for (const auto& file : files) add_records(file, pixels, labels);
-  const auto samples = static_cast<int64_t>(labels.size());
-  return std::make_shared<MemorySource>(fs::path(files.front()).parent_path().string(), kCifarSize,
-                                        3, std::move(pixels), std::move(labels), samples);
+  return std::make_shared<MemorySource>(fs::path(files.front()).parent_path().string(),
+                                        Cifar10Params::kSize, 3, std::move(pixels),
+                                        std::move(labels));
 }
 
 std::unique_ptr<Loader> Cifar10Dataset::open(const LoaderOptions& options) const {
-  warn_of_download(params_.download);
-  const auto part = with_part_to_open(params_, options);
-  const SyntheticSpec noise{.size = kCifarSize,
-                            .channels = 3,
-                            .num_classes = 10,
-                            .samples = *Cifar10Dataset(part).published_samples()};
-  const auto source = open_published(
-      part.ffcv, part, noise, [&] { return open_cifar10(part.datadir, part.is_train); }, options);
-  warn_of_transforms(part.is_train, params_.transforms != PaddedTransformParams{});
-  return open_loader(source, padded_transform(params_.transforms, kCifarSize, params_.is_train),
-                     params_.transforms, cifar_normalization(), params_, options);
-}
-
-std::optional<Preparation> Cifar10Dataset::preparation(const LoaderOptions&) const {
-  return fitted(3, image_size(), cifar_normalization());
+  const auto source = open_source(options, open_cifar10);
+  warn_of_transforms(params_.is_train || options.split,
+                     params_.transforms != PaddedTransformParams{});
+  return open_loader(source, padded_transform(params_.transforms, image_size(), params_.is_train),
+                     params_.transforms, Params::normalization(), params_, options);
 }
 
 std::vector<std::string> Cifar10Dataset::class_names() const {

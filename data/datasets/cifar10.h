@@ -1,50 +1,35 @@
 // CIFAR-10 (Krizhevsky 2009) from the binary version's files.
 #pragma once
 
-#include "data/datasets/dataset_params.h"
+#include "data/datasets/synthetic.h"
 
 namespace composer {
 
-struct Cifar10Params : DatasetParams, StandInParams {
-  bool download = false;
-  FfcvParams ffcv{.ffcv_dest = "cifar_train.ffcv"};
+struct Cifar10Params : PublishedParams {
+  static constexpr int64_t kTrainSamples = 50000, kTestSamples = 10000, kChannels = 3;
+  static constexpr ImageSize kSize{32, 32};
+  static Normalization normalization();
+
   PaddedTransformParams transforms;
 
+  Cifar10Params() { ffcv.ffcv_dest = "cifar_train.ffcv"; }
+
   void fields(auto&& f) {
-    DatasetParams::fields(f);
-    f("download", download, "accepted for old recipes; nothing is ever downloaded");
-    ffcv.fields(f);
-    StandInParams::fields(f);
+    PublishedParams::fields(f);
     f("transforms", transforms, "what is done to single training images");
-  }
-  std::string check() const {
-    return DatasetParams::check() + ffcv.check() + StandInParams::check(ffcv);
   }
 };
 
-class Cifar10Dataset final : public PreparedDataset<Cifar10Params> {
+class Cifar10Dataset final : public PublishedDataset<Cifar10Params> {
  public:
-  explicit Cifar10Dataset(Params params) : PreparedDataset(std::move(params)) {}
+  explicit Cifar10Dataset(Params params) : PublishedDataset(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::optional<Preparation> preparation(const LoaderOptions& options) const override;
-  std::optional<int64_t> published_samples() const override {
-    return params_.is_train ? 50000 : 10000;
-  }
-  bool can_split() const override { return true; }
-  DataLocation location() const override { return params_.ffcv.location(params_.rows); }
-  bool drop_last() const override { return params_.drop_last; }
-  ImageSize image_size() const override { return {32, 32}; }
-  int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
-  std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
-  std::optional<int64_t> num_classes() const override {
-    return params_.ffcv.use_ffcv ? params_.ffcv.num_classes().value_or(10) : 10;
-  }
   std::vector<std::string> class_names() const override;
 };
 
-/// The records of the binary version's files in datadir or in cifar-10-batches-bin below it. Throws
-/// UserError naming what is missing or damaged.
+/// The records of the binary version's files in datadir or datadir/cifar-10-batches-bin. Throws
+/// UserError naming files that are missing or damaged.
 std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train);
 
 }  // namespace composer

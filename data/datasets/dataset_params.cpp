@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/remote/address.h"
 #include "base/remote/object_store.h"
@@ -42,19 +41,19 @@ std::vector<int64_t> shorter_sides(const Source& source) {
       const auto size = source.open((2 * i + 1) * source.size() / (2 * looks), scratch).size;
       sides.push_back(std::min(size.height, size.width));
     } catch (const RunError&) {
-      continue;  // training tells what is wrong with it
+      continue;  // training reports what is wrong with the image
     }
   std::ranges::sort(sides);
   return sides;
 }
 
-/// Lines in the log, each a quarter of a minute after the last.
+/// Logs progress every 15 seconds.
 class Progress {
  public:
   void operator()(int64_t done, int64_t total) {
     const double now = steady_seconds();
-    if (now - told_ < 15) return;
-    told_ = now;
+    if (now - logged_ < 15) return;
+    logged_ = now;
     const double left =
         (now - begin_) * static_cast<double>(total - done) / static_cast<double>(done);
     log::info(std::to_string(done) + " of " + std::to_string(total) + " images, " +
@@ -62,7 +61,7 @@ class Progress {
   }
 
  private:
-  double begin_ = steady_seconds(), told_ = begin_;
+  double begin_ = steady_seconds(), logged_ = begin_;
 };
 
 void write(const Source& source, const std::string& path, OnBadSample on_bad_sample,
@@ -81,23 +80,21 @@ void write(const Source& source, const std::string& path, OnBadSample on_bad_sam
   if (files) options.pack.max_resolution = 500;
   std::optional<IndexWriter> index;
   options.pack.index = with_index;
-  if (with_index) {
+  if (with_index)
     options.index = [&](int64_t row, const std::vector<uint8_t>& bytes) {
       if (!index) index.emplace(index_file_of(path));
       index->add(static_cast<uint64_t>(row), bytes);
     };
-  }
   const auto report = write_beton(source, path, options);
   if (index) index->finish(stamp_of(path));
-  for (const auto& [name, reason] : report.bad) {
+  for (const auto& [name, reason] : report.bad)
     log::warn((on_bad_sample == OnBadSample::skip ? "skipped: " : "replaced by another: ") + name +
               ": " + reason);
-  }
   log::info(path + ": " + std::to_string(report.rows) + " images, " +
             std::to_string(report.bytes / 1'000'000) + " MB");
 }
 
-/// A .beton file whose samples have their places as classes.
+/// A .beton file whose samples have their indices as classes.
 class NumberedBeton final : public BetonSource {
  public:
   NumberedBeton(const std::string& path, int64_t channels, const RemoteOptions& remote)
@@ -106,7 +103,7 @@ class NumberedBeton final : public BetonSource {
   int64_t label(int64_t index) const override { return index; }
 };
 
-/// Of a file that one rank writes for all. Where its folder cannot be written, the writing tells.
+/// Locks a file that one rank writes for all ranks. Writing reports a folder that is not writable.
 class WritingLock {
  public:
   WritingLock(const fs::path& file, const std::string& does)
@@ -142,15 +139,15 @@ DataLocation FfcvParams::location(const std::string& rows) const {
 std::shared_ptr<Source> FfcvParams::open(int64_t channels,
                                          const std::function<std::shared_ptr<Source>()>& original,
                                          const LoaderOptions& options) const {
+  if (!use_ffcv) return original();
   const bool with_index = options.crop_index != "off";
   std::error_code error;
   if (ffcv_dest.empty()) throw UserError("ffcv_dest: missing; it must name the .beton file");
   if (!is_there()) {
-    if (!ffcv_write_dataset || is_remote(path())) {
+    if (!ffcv_write_dataset || is_remote(path()))
       throw UserError("ffcv_dest: there is no file '" + shown_path(path()) +
                       "'; make it with `composer data write`" +
                       (is_remote(path()) ? "" : ", or set ffcv_write_dataset: true"));
-    }
     if (!options.makes_files)
       throw UserError("ffcv_dest: " + shown_path(path()) + " is yet to be written by training");
     const WritingLock lock(path(), "writes " + path());
@@ -161,7 +158,7 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
   }
   if (ffcv_local_dir.empty() || !options.makes_files)
     return std::make_shared<BetonSource>(file(), channels, targets);
-  fs::create_directories(ffcv_local_dir, error);  // for the lock; the copy says what is wrong
+  fs::create_directories(ffcv_local_dir, error);  // for the lock; the copy reports errors
   const fs::path name =
       is_remote(path()) ? fs::path(RemotePath(path()).name()) : fs::path(ffcv_dest).filename();
   const WritingLock lock(fs::path(ffcv_local_dir) / name,
@@ -199,10 +196,9 @@ std::optional<int64_t> FfcvParams::num_classes() const {
   int64_t largest = -1;
   for (int64_t i = 0; i < source.size(); ++i) {
     const int64_t label = label_of(source, i);
-    if (label < 0) {
+    if (label < 0)
       throw UserError("ffcv_dest: " + source.name(i) + ": has the class " + std::to_string(label) +
                       "; classes are numbered from 0");
-    }
     largest = std::max(largest, label);
   }
   return largest < 0 ? std::nullopt : std::optional(largest + 1);
@@ -220,10 +216,6 @@ DataFacts facts_of(const Source& source, const std::string& rows) {
   facts.looked_at = std::ssize(sides);
   if (!sides.empty()) facts.side = sides[sides.size() / 2];
   return facts;
-}
-
-void warn_of_download(bool download) {
-  if (download) log::warn("download: true has no effect, nothing is downloaded");
 }
 
 Normalization imagenet_normalization() {
@@ -252,6 +244,10 @@ void set_pixels(Transform& transform, const LoaderOptions& options, bool is_trai
   transform.scaled_decode = is_train && !options.ffcv_exact;
 }
 
+namespace {
+
+/// The augmentations of the parameters. size: of the images; lengths in pixels shrink with smaller
+/// images.
 std::vector<SampleTransform> augmentations(const TransformParams& params, ImageSize size) {
   std::vector<SampleTransform> all;
   if (params.brightness > 0) all.push_back(random_brightness(params.brightness));
@@ -263,6 +259,8 @@ std::vector<SampleTransform> augmentations(const TransformParams& params, ImageS
   return all;
 }
 
+}  // namespace
+
 std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform transform,
                                     const TransformParams& transforms, Normalization normalization,
                                     const DatasetParams& params, const LoaderOptions& options) {
@@ -270,7 +268,6 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
   set_pixels(transform, options, params.is_train);
   const ImageSize size = transform.size;
   ImageLoaderOptions loader{.transform = std::move(transform),
-                            .augmentations = {},
                             .normalization = std::move(normalization),
                             .order = order_of(params),
                             .rows = params.rows,
@@ -278,9 +275,8 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                             .views = params.is_train ? params.views : 1,
                             .training = params.is_train};
   if (params.is_train) loader.augmentations = augmentations(transforms, size);
-  if (source->paged_bytes() == 0 && loader.order == OrderKind::quasi_random) {
+  if (source->paged_bytes() == 0 && loader.order == OrderKind::quasi_random)
     log::warn("order: quasi_random is random here: only .beton files and shards have pages");
-  }
   return make_image_loader(std::move(source), std::move(loader), options);
 }
 
@@ -289,15 +285,14 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
                                          const LoaderOptions& options,
                                          const RemoteOptions& remote) {
   std::shared_ptr<Source> source;
-  if (files.size() == 1 && is_beton(files[0])) {
+  if (files.size() == 1 && is_beton(files[0]))
     source = std::make_shared<NumberedBeton>(files[0], preparation.channels, remote);
-  } else if (is_remote(files.at(0))) {
+  else if (is_remote(files.at(0)))
     source = open_remote_files(files, preparation.channels, remote);
-  } else if (options.on_bad_sample != OnBadSample::error) {  // missing ones are bad
+  else if (options.on_bad_sample != OnBadSample::error)  // missing files are bad samples
     source = std::make_shared<FileSource>(table_of_files(files), "", preparation.channels);
-  } else {
+  else
     source = open_image_files(files, preparation.channels);
-  }
   return open_prepared_loader(std::move(source), preparation, {}, options);
 }
 
@@ -312,7 +307,6 @@ std::unique_ptr<Loader> open_prepared_loader(std::shared_ptr<Source> source,
   whole.split.reset();
   return make_image_loader(std::move(source),
                            {.transform = std::move(transform),
-                            .augmentations = {},
                             .normalization = preparation.normalization,
                             .rows = std::move(rows)},
                            whole);
@@ -327,7 +321,7 @@ Preparation fitted(int64_t channels, ImageSize size, Normalization normalization
 
 namespace {
 
-/// What is no folder may be another set's file.
+/// How to read a file of another set, for a message about a datadir that is no folder.
 std::string how_to_read(const std::string& file) {
   if (is_list_file(file))
     return "; a list of images is read by --train_dataset image_list --train_dataset.image_list."
@@ -343,24 +337,28 @@ std::string how_to_read(const std::string& file) {
 std::string checked_datadir(const std::string& datadir, const std::string& expected) {
   if (datadir.empty())
     throw UserError("datadir: missing; it must name the folder with " + expected);
-  if (is_remote(datadir)) {
+  if (is_remote(datadir))
     throw UserError("datadir: '" + datadir +
                     "' is remote, which this set cannot read; image_folder, imagenet, "
                     "webdataset and mds can, and all sets with use_ffcv");
-  }
   std::error_code error;
-  if (!fs::exists(datadir, error)) {
+  if (!fs::exists(datadir, error))
     throw UserError(
         "datadir: there is no folder '" + datadir + "'" + slash_hint(datadir) + "; expected " +
         expected +
         "; if the data moved, datadir is to name their new place, for train_dataset and, where "
         "there is one, for val_dataset");
-  }
-  if (!fs::is_directory(datadir, error)) {
+  if (!fs::is_directory(datadir, error))
     throw UserError("datadir: '" + datadir + "' is not a folder; expected a folder with " +
                     expected + how_to_read(datadir));
-  }
   return datadir;
+}
+
+UserError missing_part(const std::string& datadir, bool is_train, const std::string& expected) {
+  const std::string wanted = is_train ? "train/" : "val/", other = is_train ? "val/" : "train/";
+  return UserError("datadir: '" + datadir + "' has " + other + " but no " + wanted +
+                   ", which is_train: " + (is_train ? "true" : "false") + " reads; expected " +
+                   expected);
 }
 
 }  // namespace composer

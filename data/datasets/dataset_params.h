@@ -1,4 +1,4 @@
-// What the sets of images share: parameters, and the way to a loader.
+// Parameters of image data sets, and the making of their loaders.
 #pragma once
 
 #include <functional>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/params/params.h"
 #include "composer/loop/loader.h"
 #include "data/batches/image_loader.h"
@@ -14,7 +15,7 @@ namespace composer {
 
 class BetonFile;
 
-/// What is done to single training images on the loader's threads, beside crop and resize.
+/// Augmentations of single training images on the loader's threads, beside crop and resize.
 struct TransformParams {
   double flip = 0.5;
   int64_t cutout = 0;
@@ -72,8 +73,7 @@ struct DatasetParams {
     f("shuffle", shuffle, "a new order each epoch; false under val_dataset");
     f("order", order,
       "with shuffle: auto is random; quasi_random mixes windows of a .beton file's pages, for "
-      "files "
-      "larger than the memory; class_balanced shows every class equally often",
+      "files larger than the memory; class_balanced shows every class equally often",
       one_of("auto", "random", "quasi_random", "class_balanced"));
     f("views", views,
       "training images that are made of each sample it reads, each with its own crop and flips; a "
@@ -87,7 +87,7 @@ struct DatasetParams {
   }
 };
 
-/// The keys about FFCV's files that recipes have.
+/// The keys of recipes about FFCV's files.
 struct FfcvParams {
   bool use_ffcv = false;
   std::string ffcv_dir = "/tmp";
@@ -111,7 +111,7 @@ struct FfcvParams {
       "fields of the file; of a list or of MDS shards columns, of WebDataset's endings or "
       "json.NAME");
   }
-  /// has_numbers: the original files may have numbers for targets.
+  /// has_numbers: whether the original files may have numbers for targets.
   std::string check(bool has_numbers = false) const {
     std::string problems;
     if (!use_ffcv && ffcv_write_dataset) problems += "ffcv_write_dataset: needs use_ffcv: true\n";
@@ -122,33 +122,34 @@ struct FfcvParams {
   }
 
   std::string path() const;
-  bool is_there() const;  ///< the file
-  /// Whether it is read rather than the original files: not where it is yet to be written.
+  bool is_there() const;  ///< whether the .beton file exists
+  /// Whether the .beton file is read rather than the original files: not before it is written.
   bool is_read() const { return use_ffcv && (!ffcv_write_dataset || is_there()); }
-  /// Of samples that are read from the file; empty where the original ones are.
+  /// The location of samples that are read from the .beton file; empty for the original files.
   DataLocation location(const std::string& rows) const;
-  /// The .beton file, written first from `original` where that is asked for, with its crop index
-  /// unless there shall be none. channels: 1 or 3. Throws UserError.
+  /// The original files without use_ffcv; else the .beton file, which ffcv_write_dataset first
+  /// writes from `original`, together with its crop index unless that is off. channels: 1 or 3.
+  /// Throws UserError.
   std::shared_ptr<Source> open(int64_t channels,
                                const std::function<std::shared_ptr<Source>()>& original,
                                const LoaderOptions& options) const;
-  /// One more than the largest class; nothing when there is no such file. Throws UserError for a
-  /// negative class.
+  /// One more than the largest class; nullopt without a .beton file of classes. Throws UserError
+  /// for a negative class.
   std::optional<int64_t> num_classes() const;
-  /// How many different classes the samples have; nothing when there is no such file.
+  /// How many different classes the samples have; nullopt without a .beton file of classes.
   std::optional<int64_t> num_labels() const;
-  /// Of the targets; none where they are classes. Opens the file.
+  /// Names of the target's values; empty where targets are classes. Opens the file.
   std::vector<std::string> value_names() const;
-  /// Of the fields that could be targets; none without use_ffcv. Opens the file.
+  /// Names of the fields that could be targets; empty without use_ffcv. Opens the file.
   std::vector<std::string> number_names() const;
 
  private:
   std::unique_ptr<const BetonFile> file() const;
-  /// Whether there is a file of samples with classes.
+  /// Whether there is a .beton file whose samples have classes.
   bool has_classes() const;
 };
 
-/// The keys of published sets about noise that stands for them.
+/// The keys about noise that stands in for a published set.
 struct StandInParams {
   bool use_synthetic = false;
   int64_t synthetic_num_unique_samples = 100;
@@ -163,20 +164,17 @@ struct StandInParams {
   }
 };
 
-/// With the training part as the data to open, which a split divides; the transforms still follow
-/// from `params` itself.
+/// The parameters of the part to open: the training part where the options have a split, which
+/// divides that part. The transforms still follow from `params` itself.
 template <class Params>
 Params with_part_to_open(Params params, const LoaderOptions& options) {
   params.is_train = params.is_train || options.split;
   return params;
 }
 
-/// What the source tells of itself, and its images of their size; no part for evaluation. rows: as
+/// The facts of a source, by its labels and some of its images; has_evaluation is not set. rows: as
 /// of DatasetParams.
 DataFacts facts_of(const Source& source, const std::string& rows);
-
-/// `download` is known to Composer's recipes.
-void warn_of_download(bool download);
 
 /// Mean and standard deviation of ImageNet's colours.
 Normalization imagenet_normalization();
@@ -184,34 +182,31 @@ Normalization imagenet_normalization();
 /// Training images flipped, padded and cropped as the parameters say.
 Transform padded_transform(const PaddedTransformParams& params, ImageSize size, bool is_train);
 
-/// How JPEG is decoded and images are resized, as the options say.
+/// Sets how JPEG is decoded and images are resized, as the options say.
 void set_pixels(Transform& transform, const LoaderOptions& options, bool is_train);
 
-/// What the parameters ask for beyond the crop. size: of the images; lengths in pixels shrink with
-/// smaller ones.
-std::vector<SampleTransform> augmentations(const TransformParams& params, ImageSize size);
-
-/// Says so in the log where transforms are set for a part that is not for training.
+/// Warns where transforms are set for a part that is not for training.
 void warn_of_transforms(bool is_train, bool set);
 
-/// A loader as the parameters want it; training images follow a size plan.
+/// A loader with the parameters' order and augmentations; training images follow a size plan.
 std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform transform,
                                     const TransformParams& transforms, Normalization normalization,
                                     const DatasetParams& params, const LoaderOptions& options);
 
-/// Image files in the given order, or the samples of one .beton file, whatever options.split says.
+/// A loader of image files in the given order, or of one .beton file; it ignores options.split.
 std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
                                          const Preparation& preparation,
                                          const LoaderOptions& options,
                                          const RemoteOptions& remote = {});
 
-/// Samples of the source as an evaluation prepares them, whatever options.split says. rows: as of
+/// A loader of the source with an evaluation's preparation; it ignores options.split. rows: as of
 /// ImageLoaderOptions.
 std::unique_ptr<Loader> open_prepared_loader(std::shared_ptr<Source> source,
                                              const Preparation& preparation, std::string rows,
                                              const LoaderOptions& options);
 
-/// A set that has nothing but its preparation to do to files. P: its parameters.
+/// A set that prepares given files by its preparation alone, and that can be split. P: its
+/// parameters.
 template <class P>
 class PreparedDataset : public Dataset {
  public:
@@ -228,6 +223,8 @@ class PreparedDataset : public Dataset {
     return open_file_loader(files, *preparation(options), options, remote_);
   }
   std::optional<Preparation> preparation(const LoaderOptions& options) const override = 0;
+  bool can_split() const override { return true; }
+  bool drop_last() const override { return params_.drop_last; }
 
  protected:
   Params params_;
@@ -236,11 +233,14 @@ class PreparedDataset : public Dataset {
   RemoteOptions remote_;
 };
 
-/// That of a set whose images all have `size`: files of another size are resized and cropped.
+/// The preparation of a set whose images all have `size`: other files are resized and cropped.
 Preparation fitted(int64_t channels, ImageSize size, Normalization normalization);
 
-/// datadir, which must be an existing folder. expected: what it should hold, for messages. Throws
-/// UserError.
+/// Returns datadir. Throws UserError unless it is an existing folder. expected: the files that the
+/// folder should hold, for messages.
 std::string checked_datadir(const std::string& datadir, const std::string& expected);
+
+/// The error for a datadir (shown_path) that has the other one of train/ and val/ alone.
+UserError missing_part(const std::string& datadir, bool is_train, const std::string& expected);
 
 }  // namespace composer

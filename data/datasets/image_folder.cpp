@@ -1,11 +1,8 @@
 #include "data/datasets/image_folder.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
-#include <string_view>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/files/system_files.h"
@@ -17,8 +14,6 @@
 #include "data/datasets/remote_folder.h"
 #include "data/formats/decode.h"
 #include "data/index/index_location.h"
-#include "data/samples/class_folders.h"
-#include "data/samples/kept_table.h"
 
 namespace composer {
 namespace {
@@ -93,13 +88,13 @@ namespace {
                   (loose ? ", only loose image files" : "") + "; expected " + kClassFolders);
 }
 
-}  // namespace
-
 std::string unreadable_images(const std::vector<std::string>& files) {
   return *std::ranges::min_element(files) + ": only " + kImageFormats + " images can be read" +
          (files.size() == 1 ? "" : "; there are " + std::to_string(files.size()) + " such files") +
          "; convert them, or leave them out with --on_bad_sample skip";
 }
+
+}  // namespace
 
 void check_no_parts(const std::string& folder, const std::vector<std::string>& classes,
                     const std::function<bool(const std::string&)>& has_folders) {
@@ -115,15 +110,13 @@ void check_no_parts(const std::string& folder, const std::vector<std::string>& c
 
 void warn_of_loose_images(const std::string& folder, int64_t images) {
   if (images > 0)
-    log::warn("datadir: '" + folder + "' has " + std::to_string(images) +
-              (images == 1 ? " image" : " images") +
+    log::warn("datadir: '" + folder + "' has " + quantity(images, "image") +
               " beside its class folders, which are left out: nothing tells their class");
 }
 
 void warn_of_other_files(const std::string& folder, int64_t files, const std::string& one) {
   if (files > 0)
-    log::warn("datadir: '" + folder + "' has " + std::to_string(files) +
-              (files == 1 ? " file" : " files") +
+    log::warn("datadir: '" + folder + "' has " + quantity(files, "file") +
               " in its class folders without an image's ending, left out, such as " + one);
 }
 
@@ -137,12 +130,11 @@ std::vector<std::string> checked_names(const std::string& datadir, std::vector<s
   return names;
 }
 
-}  // namespace
-
-void warn_of_nested_classes(const std::string& folder, const std::vector<std::string>& classes,
-                            const std::vector<std::string_view>& files) {
-  std::map<std::string, std::set<std::string>> folders;  // of each class
-  for (const auto file : files) {
+/// Warns where a class folder looks like the folder of the classes.
+void warn_of_nested_classes(const FoundClasses& found) {
+  const auto& classes = found.classes;
+  std::map<std::string, std::set<std::string>> folders;  // folders in each class
+  for (const auto file : found.images) {
     const size_t end = file.find('/'), next = file.find('/', end + 1);
     if (end != file.npos && next != file.npos)
       folders[std::string(file.substr(0, end))].emplace(file.substr(end + 1, next - end - 1));
@@ -151,7 +143,7 @@ void warn_of_nested_classes(const std::string& folder, const std::vector<std::st
     const std::vector<std::string> names(inside.begin(), inside.end());
     const bool again = names.size() + 1 >= classes.size() && are_among(names, classes);
     if (classes.size() > 1 && !again) continue;
-    log::warn("datadir: '" + folder + "' has the class '" + name + "' with the folders " +
+    log::warn("datadir: '" + found.folder + "' has the class '" + name + "' with the folders " +
               first_few(names) + " in it, whose images are all of that class; " +
               (classes.size() == 1 ? "where these are the classes, or parts of the set, datadir is "
                                      "the folder '" +
@@ -160,22 +152,24 @@ void warn_of_nested_classes(const std::string& folder, const std::vector<std::st
   }
 }
 
-void warn_of_empty_classes(const std::string& folder, const std::vector<std::string>& classes) {
-  if (!classes.empty())
-    log::warn("datadir: '" + folder + "' has class folders without images, " + first_few(classes) +
-              ": nothing is evaluated of these classes");
-}
+}  // namespace
 
-std::vector<int32_t> places_of(const std::vector<std::string>& classes,
-                               const std::vector<std::string>& names) {
-  std::unordered_map<std::string, int32_t> places;
-  for (size_t i = 0; i < names.size(); ++i) places.emplace(names[i], static_cast<int32_t>(i));
-  std::vector<int32_t> found;
-  for (const auto& name : classes) {
-    const auto place = places.find(name);
-    found.push_back(place == places.end() ? -1 : place->second);
-  }
-  return found;
+void check_found(const FoundClasses& found, bool evaluation, OnBadSample on_bad_sample) {
+  if (!evaluation) warn_of_nested_classes(found);
+  std::vector<std::string> problems;
+  for (const auto& name : found.unknown)
+    problems.push_back(found.root + name + ": train/ has no class of this name");
+  if (!evaluation || found.images.empty())
+    for (const auto& name : found.empty)
+      problems.push_back(found.root + name +
+                         ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, "
+                         ".tif, .ppm)");
+  else if (!found.empty.empty())
+    log::warn("datadir: '" + found.folder + "' has class folders without images, " +
+              first_few(found.empty) + ": nothing is evaluated of these classes");
+  if (!found.unreadable.empty() && on_bad_sample == OnBadSample::error)
+    problems.push_back(unreadable_images(found.unreadable));
+  if (!problems.empty()) throw UserError(std::move(problems));
 }
 
 std::vector<std::string> folder_classes(const std::string& datadir, const RemoteOptions& remote) {
@@ -183,18 +177,18 @@ std::vector<std::string> folder_classes(const std::string& datadir, const Remote
   if (is_remote(datadir))
     return checked_names(datadir, remote_classes(list_files(RemotePath(datadir), remote)));
   const fs::path folder = datadir;
-  for (const char* part : {"train", "val"}) {
+  for (const char* part : {"train", "val"})
     if (has_folder(folder / part)) return checked_names(datadir, class_folders(folder / part));
-  }
   return checked_names(datadir, class_folders(folder));
 }
 
-DataLocation folder_place(const FolderParams& params) {
-  if (params.ffcv.use_ffcv) return params.ffcv.location(params.rows);
-  if (is_remote(params.datadir))
-    return {remote_part_folder(list_files(RemotePath(params.datadir), params.ffcv.remote), params),
-            params.rows};
-  return {part_folder(params.datadir, params.is_train, kClassFolders).string(), params.rows};
+DataLocation ImageFolderDataset::location() const {
+  if (params_.ffcv.use_ffcv) return params_.ffcv.location(params_.rows);
+  if (is_remote(params_.datadir))
+    return {
+        remote_part_folder(list_files(RemotePath(params_.datadir), params_.ffcv.remote), params_),
+        params_.rows};
+  return {part_folder(params_.datadir, params_.is_train, kClassFolders).string(), params_.rows};
 }
 
 std::optional<int64_t> folder_class_count(const FolderParams& params) {
@@ -202,11 +196,12 @@ std::optional<int64_t> folder_class_count(const FolderParams& params) {
   return count > 0 ? std::optional(static_cast<int64_t>(count)) : std::nullopt;
 }
 
-std::optional<int64_t> class_count(const FolderParams& params) {
-  if (!params.ffcv.use_ffcv) return folder_class_count(params);
-  const auto count = params.ffcv.num_classes();
-  // Where the file is yet to be written, the folders tell.
-  return count || !params.ffcv.ffcv_write_dataset ? count : folder_class_count(params);
+std::optional<int64_t> ImageFolderDataset::num_classes() const {
+  const auto& ffcv = params_.ffcv;
+  if (!ffcv.use_ffcv) return folder_class_count(params_);
+  const auto count = ffcv.num_classes();
+  // A .beton file that is yet to be written will have the folders' classes.
+  return count || !ffcv.ffcv_write_dataset ? count : folder_class_count(params_);
 }
 
 namespace {
@@ -215,7 +210,7 @@ void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample
   const auto& ffcv = params.ffcv;
   const auto written = ffcv.num_classes(), folders = folder_class_count(params);
   if (!written || !folders || *written == *folders) return;
-  // val/ need not have the last classes, nor has the file those whose images are all bad.
+  // val/ may lack the last classes, and the file lacks classes whose images are all bad.
   const bool may_lack_some = !params.is_train || on_bad_sample != OnBadSample::error;
   if (may_lack_some && *written < *folders) return;
   throw UserError("ffcv_dest: '" + shown_path(ffcv.path()) + "' is there, with " +
@@ -225,8 +220,8 @@ void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample
                   "give another ffcv_dest to write one of this datadir");
 }
 
-/// Where the .beton file was written from other samples than the class folders have now; bad ones
-/// that it may lack are not known.
+/// Warns where the .beton file was written from other samples than the class folders have now. The
+/// bad samples that it may lack are not known.
 void warn_of_other_samples(const FolderParams& params, const LoaderOptions& options) {
   const auto& ffcv = params.ffcv;
   if (!ffcv.targets.empty() || is_remote(ffcv.path()) || !ffcv.is_there() ||
@@ -242,7 +237,7 @@ void warn_of_other_samples(const FolderParams& params, const LoaderOptions& opti
     for (int64_t i = 0; difference.empty() && i < written.size(); ++i)
       if (label_of(written, i) != label_of(*now, i))
         difference = "other classes than there are now, first of its sample " + std::to_string(i);
-  } catch (const std::exception&) {  // what it was written from need not be there any more
+  } catch (const std::exception&) {  // the original files need not exist any more
     return;
   }
   if (!difference.empty())
@@ -262,38 +257,7 @@ void check_written_file(const FolderParams& params, const LoaderOptions& options
 
 namespace {
 
-/// What keeps class folders from being a set.
-class FolderProblems {
- public:
-  explicit FolderProblems(const fs::path& folder) : folder_(folder), root_(with_slash(folder)) {}
-
-  void has_unknown_class(const std::string& name) {
-    problems_.push_back((folder_ / name).string() + ": train/ has no class of this name");
-  }
-  void has_no_images(const std::string& name) {
-    problems_.push_back((folder_ / name).string() + kNoImages);
-  }
-  /// image: its path below the folder.
-  void look_at(std::string_view path) {
-    const auto name = path.substr(path.rfind('/') + 1);
-    if (file_kind_of(name) == FileKind::unreadable_image)
-      unreadable_.push_back(root_ + std::string(path));
-  }
-
-  /// Images of formats that cannot be read are bad samples, unless those are errors.
-  void throw_any(OnBadSample on_bad_sample) {
-    if (!unreadable_.empty() && on_bad_sample == OnBadSample::error)
-      problems_.push_back(unreadable_images(unreadable_));
-    if (!problems_.empty()) throw UserError(std::move(problems_));
-  }
-
- private:
-  const fs::path& folder_;
-  const std::string root_;
-  std::vector<std::string> problems_, unreadable_;
-};
-
-void tell_of_others(const fs::path& folder, const std::vector<ClassListing>& listings) {
+void warn_of_others(const fs::path& folder, const std::vector<ClassListing>& listings) {
   int64_t files = 0;
   std::string one;
   for (const auto& listing : listings) {
@@ -303,7 +267,7 @@ void tell_of_others(const fs::path& folder, const std::vector<ClassListing>& lis
   warn_of_other_files(folder.string(), files, one);
 }
 
-/// Of listings that make no table.
+/// Throws the error of listings that make no table.
 [[noreturn]] void throw_error(const std::vector<ClassListing>& listings) {
   for (const auto& listing : listings)
     if (listing.error) std::rethrow_exception(listing.error);
@@ -347,56 +311,36 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
                                  .classes = present,
                                  .make = [&] {
                                    listings = list_class_folders(folder, present);
-                                   tell_of_others(folder, listings);
+                                   warn_of_others(folder, listings);
                                    return class_table(present, listings);
                                  }});
   if (!table) throw_error(listings);
   listings.clear();
-  FolderProblems problems(folder);
-  auto labels = places_of(present, names);
+  auto labels = indices_of(present, names);
+  FoundClasses found{.folder = folder.string(), .root = root, .classes = present};
   for (size_t i = 0; i < present.size(); ++i)
-    if (labels[i] < 0) problems.has_unknown_class(present[i]);
-  const auto empty = without_images(*table, present);
-  const bool evaluation = !params.is_train || !class_names.empty();
-  std::vector<std::string_view> folders;
-  for (uint64_t i = 0; i < table->containers(); ++i) folders.push_back(table->container_text(i));
-  if (!evaluation) warn_of_nested_classes(folder.string(), present, folders);
-  if (evaluation && table->size() > 0)
-    warn_of_empty_classes(folder.string(), empty);
-  else
-    for (const auto& name : empty) problems.has_no_images(name);
-  for (int64_t i = 0; on_bad_sample == OnBadSample::error && i < table->size(); ++i) {
+    if (labels[i] < 0) found.unknown.push_back(present[i]);
+  found.empty = without_images(*table, present);
+  for (uint64_t i = 0; i < table->containers(); ++i)
+    found.images.push_back(table->container_text(i));
+  for (int64_t i = 0; on_bad_sample == OnBadSample::error && i < table->size(); ++i)
     if (file_kind_of(table->name(i)) == FileKind::unreadable_image &&
         labels[static_cast<size_t>(table->label(i))] >= 0)
-      problems.look_at(std::string(table->container(i)).append(table->name(i)));
-  }
-  problems.throw_any(on_bad_sample);
+      found.unreadable.push_back(root + std::string(table->container(i)).append(table->name(i)));
+  check_found(found, !params.is_train || !class_names.empty(), on_bad_sample);
   auto source = std::make_shared<FileSource>(table, root, 3);
   source->set_labels(std::move(labels));
   source->index_below(folder.string());
   return source;
 }
 
-std::shared_ptr<Source> open_class_folders(const FolderParams& params, const FolderParams& part,
-                                           const LoaderOptions& options) {
-  return open_class_folders(part, options.on_bad_sample, options.index_dir,
-                            params.is_train ? std::vector<std::string>() : options.class_names);
-}
-
-std::optional<DataFacts> facts_of(const FolderParams& params, const std::string& place,
+std::optional<DataFacts> facts_of(const FolderParams& params, const std::string& location,
                                   const std::function<std::shared_ptr<Source>()>& original,
                                   LoaderOptions options) {
   const bool written = params.ffcv.is_read();
-  if (is_remote(written ? params.ffcv.path() : place)) return {};
+  if (is_remote(written ? params.ffcv.path() : location)) return {};
   options.makes_files = false;
   return facts_of(*(written ? params.ffcv.open(3, original, options) : original()), params.rows);
-}
-
-std::optional<DataFacts> folder_facts(const FolderParams& params, const LoaderOptions& options) {
-  auto facts = facts_of(
-      params, params.datadir, [&] { return open_class_folders(params, params, options); }, options);
-  if (facts) facts->has_evaluation = params.has_evaluation();
-  return facts;
 }
 
 Transform folder_transform(const FolderParams& params, bool is_train,
@@ -408,21 +352,9 @@ Transform folder_transform(const FolderParams& params, bool is_train,
           .size = {params.crop_size, params.crop_size}};
 }
 
-Preparation folder_preparation(const FolderParams& params, const LoaderOptions& options) {
-  const auto transform = folder_transform(params, false, options);
-  return {.resize_size = transform.resize_size,
-          .size = transform.size,
-          .normalization = imagenet_normalization()};
-}
-
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
-  const auto part = with_part_to_open(params_, options);
-  check_written_file(part, options);
-  const auto original = [&] { return open_class_folders(params_, part, options); };
-  const auto source = params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
-  warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
-  return open_loader(source, folder_transform(params_, params_.is_train, options),
-                     params_.transforms, imagenet_normalization(), params_, options);
+  check_written_file(with_part_to_open(params_, options), options);
+  return FolderDataset::open(options);
 }
 
 }  // namespace composer

@@ -6,11 +6,12 @@
 #include <string_view>
 
 #include "data/datasets/dataset_params.h"
+#include "data/samples/class_folders.h"
 
 namespace composer {
 
 struct FolderParams : DatasetParams {
-  /// Whether the files may tell the names of their classes.
+  /// Whether the original files may name their classes.
   static constexpr bool kNamesClasses = true;
 
   int64_t resize_size = -1;
@@ -29,116 +30,134 @@ struct FolderParams : DatasetParams {
     ffcv.fields(f);
   }
   std::string check() const;
-  /// Whether there is a part to evaluate on beside the one that is trained on.
+  /// Whether there is a part for evaluation beside the part for training.
   bool has_evaluation() const;
-  /// What original files that are opened by the parameters could have as targets.
+  /// Names of the numbers in the original files that could be targets.
   std::vector<std::string> number_names() const { return {}; }
-  /// The file or folder that has them, as of DataLocation.
+  /// The file or folder with the samples, as of DataLocation.
   std::string location() const { return {}; }
 };
 
-/// A .beton file that datadir names is read as by use_ffcv.
+/// Reads a .beton file that datadir names as use_ffcv does.
 void read_beton_at_datadir(FolderParams& params);
 
-/// Of the .beton file, or of `original`, whose files are at `place`; nothing where they are remote.
-std::optional<DataFacts> facts_of(const FolderParams& params, const std::string& place,
+/// The facts of the .beton file, or of `original`, whose files are at `location`; nullopt for
+/// remote files.
+std::optional<DataFacts> facts_of(const FolderParams& params, const std::string& location,
                                   const std::function<std::shared_ptr<Source>()>& original,
                                   LoaderOptions options);
-/// The same of class folders.
-std::optional<DataFacts> folder_facts(const FolderParams& params, const LoaderOptions& options);
 
-/// What a folder of images should have, and what is said of those that do not.
+/// The files that a folder of images should hold, for messages.
 inline const std::string kClassFolders =
     "train/ and val/ with a folder of image files for each class, or these class folders "
     "themselves";
-inline const std::string kNoImages =
-    ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, .tif, .ppm)";
-std::string unreadable_images(const std::vector<std::string>& files);
-/// Throws UserError where the class folders are named like the parts of a set and one has folders
-/// in it, as has_folders says of a class.
+/// Throws UserError where the class folders are named like the parts of a set, and has_folders()
+/// for one of them.
 void check_no_parts(const std::string& folder, const std::vector<std::string>& classes,
                     const std::function<bool(const std::string&)>& has_folders);
-/// A line in the log where there are image files beside class folders, which no class has.
+/// Warns of images beside the class folders, which belong to no class.
 void warn_of_loose_images(const std::string& folder, int64_t images);
-/// One where there are files in class folders that are no images by their names. one: the path of
-/// such a file.
+/// Warns of files in class folders that are no images by their names. one: the path of such a file.
 void warn_of_other_files(const std::string& folder, int64_t files, const std::string& one);
-/// One where a class folder looks like the folder of the classes. files: paths below the latter of
-/// images, or of their folders with a '/'.
-void warn_of_nested_classes(const std::string& folder, const std::vector<std::string>& classes,
-                            const std::vector<std::string_view>& files);
-/// One where there are class folders without images, of an evaluation.
-void warn_of_empty_classes(const std::string& folder, const std::vector<std::string>& classes);
 
-/// The place of each class among `names`; -1: it is none of them.
-std::vector<int32_t> places_of(const std::vector<std::string>& classes,
-                               const std::vector<std::string>& names);
+/// Class folders that were listed.
+struct FoundClasses {
+  std::string folder;                      ///< folder of the classes, for warnings
+  std::string root;                        ///< its path, with '/'
+  std::vector<std::string> classes;        ///< names of the class folders
+  std::vector<std::string> unknown{};      ///< classes that train/ lacks
+  std::vector<std::string> empty{};        ///< classes without images
+  std::vector<std::string> unreadable{};   ///< images of formats that cannot be read
+  std::vector<std::string_view> images{};  ///< below root: images, or their folders with a '/'
+};
+/// Warns of a class folder that looks like the folder of the classes and, for an evaluation, of
+/// empty classes. Throws UserError for unknown classes, other empty classes and, where bad samples
+/// are errors, unreadable images.
+void check_found(const FoundClasses& found, bool evaluation, OnBadSample on_bad_sample);
 
-/// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
-/// numbered in sorted order of their folders' names (those of train/ where it is there); files come
-/// in sorted order; links to folders are followed. datadir may be remote: a folder of a bucket, or
-/// a manifest (base/remote/listing.h). Throws UserError for a folder without classes, for a
-/// class without images, unless this is an evaluation; for images of formats that cannot be read
-/// (HEIC, ...) if bad samples are errors: otherwise they are bad samples of the set. index_dir: as
-/// of LoaderOptions; the list of the files is kept there. class_names: of an evaluation, in whose
-/// order classes are numbered, all folders' names among them; empty: as above.
+/// Opens datadir/train or datadir/val where one of them exists, else datadir itself. Classes are
+/// numbered in sorted order of their folders' names (of train/ where it exists); files come in
+/// sorted order; links to folders are followed. datadir may be remote: a folder of a bucket, or a
+/// manifest (base/remote/listing.h). Throws UserError for a folder without classes; for a class
+/// without images, except in an evaluation; and where bad samples are errors for images of formats
+/// that cannot be read (HEIC, ...), which are bad samples otherwise. index_dir: as of
+/// LoaderOptions; the list of the files is kept there. class_names: the order in which an
+/// evaluation numbers classes, with all folders' names; empty: the sorted order.
 std::shared_ptr<Source> open_class_folders(const FolderParams& params,
                                            OnBadSample on_bad_sample = OnBadSample::error,
                                            const std::string& index_dir = {},
                                            const std::vector<std::string>& class_names = {});
 
-/// As params and options want it; part: the parameters of what is to be opened (with_part_to_open).
-std::shared_ptr<Source> open_class_folders(const FolderParams& params, const FolderParams& part,
-                                           const LoaderOptions& options);
-
-/// Whether a file's name ends like those of the images that can be read (.jpg, .png, ...).
+/// Whether a file's name has the ending of a readable image format (.jpg, .png, ...).
 bool has_image_name(const std::filesystem::path& file);
 
-/// The same, or like those of images that cannot (.heic, ...): the files that a class has.
+/// The same, or the ending of an unreadable format (.heic, ...): the files that a class has.
 bool is_meant_as_image(const std::filesystem::path& file);
 
-/// Of the .beton file or the class folders.
-DataLocation folder_place(const FolderParams& params);
-
-/// Names of the classes, in order; empty when there is no such folder. UserError for one that is
-/// not UTF-8.
+/// Names of the classes, in order; empty when there is no such folder. Throws UserError for a name
+/// that is not UTF-8.
 std::vector<std::string> folder_classes(const std::string& datadir,
                                         const RemoteOptions& remote = {});
 
-/// How many there are; nothing when there is none.
+/// The number of these classes; nullopt when there are none.
 std::optional<int64_t> folder_class_count(const FolderParams& params);
 
-/// How many classes the .beton file or the folders have; nothing when there are none.
-std::optional<int64_t> class_count(const FolderParams& params);
-
-/// Throws UserError where the .beton file that is to be written from the folders is there already
-/// and has other classes than they have. Warns where it has other samples.
+/// Throws UserError where ffcv_write_dataset finds a .beton file with other classes than the
+/// folders have. Warns where the file has other samples.
 void check_written_file(const FolderParams& params, const LoaderOptions& options);
 
 /// Training: a random resized crop and flip. Evaluation: the middle; with a split, whose keys are
 /// those of training, images without resize_size are first resized to 8/7 of the crop.
 Transform folder_transform(const FolderParams& params, bool is_train, const LoaderOptions& options);
 
-/// What an evaluation makes of an image.
-Preparation folder_preparation(const FolderParams& params, const LoaderOptions& options);
-
-class ImageFolderDataset final : public PreparedDataset<FolderParams>, public TellsFacts {
+/// A set with the parameters, transforms, orders, splits and .beton files of class folders. P:
+/// derived from FolderParams.
+template <class P>
+class FolderDataset : public PreparedDataset<P>, public TellsFacts {
  public:
-  explicit ImageFolderDataset(Params params) : PreparedDataset(std::move(params)) {
-    read_beton_at_datadir(params_);
+  using PreparedDataset<P>::PreparedDataset;
+
+  std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
+    const auto part = with_part_to_open(params_, options);
+    const auto source = part.ffcv.open(
+        3, [&] { return open_original(part, options); }, options);
+    warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
+    return open_loader(source, folder_transform(params_, params_.is_train, options),
+                       params_.transforms, imagenet_normalization(), params_, options);
   }
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override {
+    const auto transform = folder_transform(params_, false, options);
+    return Preparation{.resize_size = transform.resize_size,
+                       .size = transform.size,
+                       .normalization = imagenet_normalization()};
+  }
+  ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
+  /// nullopt for remote files.
+  std::optional<DataFacts> facts(const LoaderOptions& options) const override {
+    auto facts = facts_of(
+        params_, original_location(), [&] { return open_original(params_, options); }, options);
+    if (facts) facts->has_evaluation = params_.has_evaluation();
+    return facts;
+  }
+
+ protected:
+  using PreparedDataset<P>::params_;
+
+  /// The original files of the part.
+  virtual std::shared_ptr<Source> open_original(const P& part,
+                                                const LoaderOptions& options) const = 0;
+  virtual std::string original_location() const = 0;
+};
+
+class ImageFolderDataset : public FolderDataset<FolderParams> {
+ public:
+  explicit ImageFolderDataset(Params params) : ImageFolderDataset(std::move(params), true) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::optional<Preparation> preparation(const LoaderOptions& options) const override {
-    return folder_preparation(params_, options);
-  }
-  bool can_split() const override { return true; }
-  DataLocation location() const override { return folder_place(params_); }
-  bool drop_last() const override { return params_.drop_last; }
-  ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
+  DataLocation location() const override;
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
   std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
-  std::optional<int64_t> num_classes() const override { return class_count(params_); }
+  std::optional<int64_t> num_classes() const override;
   std::optional<int64_t> num_labels() const override {
     return params_.ffcv.use_ffcv ? params_.ffcv.num_labels() : std::nullopt;
   }
@@ -147,9 +166,19 @@ class ImageFolderDataset final : public PreparedDataset<FolderParams>, public Te
                                         : params_.ffcv.value_names();
   }
   bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }
-  std::optional<DataFacts> facts(const LoaderOptions& options) const override {
-    return folder_facts(params_, options);
+
+ protected:
+  /// finds_beton: datadir may name a .beton file.
+  ImageFolderDataset(Params params, bool finds_beton) : FolderDataset(std::move(params)) {
+    if (finds_beton) read_beton_at_datadir(params_);
   }
+
+  std::shared_ptr<Source> open_original(const FolderParams& part,
+                                        const LoaderOptions& options) const override {
+    return open_class_folders(part, options.on_bad_sample, options.index_dir,
+                              params_.is_train ? std::vector<std::string>() : options.class_names);
+  }
+  std::string original_location() const override { return params_.datadir; }
 };
 
 }  // namespace composer

@@ -2,7 +2,6 @@
 
 #include "base/remote/remote_path.h"
 #include "base/text.h"
-#include "data/samples/kept_table.h"
 #include "data/samples/list_file.h"
 #include "data/shards/shard_files.h"
 
@@ -41,8 +40,7 @@ OpenedSet ImageListParams::open(const std::string& index_dir, OnBadSample on_bad
     std::vector<std::pair<std::string, PathStamp>> watched;
     for (const auto& one : {list, names}) {
       if (one.empty()) continue;
-      const auto stamp = path_stamp_of(one.string());
-      watched.emplace_back(one.string(), settled(stamp, stamp, wall_clock_ns()));
+      watched.emplace_back(one.string(), settled_stamp_of(one.string()));
     }
     std::optional<std::vector<std::string>> known;
     if (!names.empty()) known = listed_classes(names, columns);
@@ -60,7 +58,7 @@ OpenedSet ImageListParams::open(const std::string& index_dir, OnBadSample on_bad
   auto source = std::make_shared<FileSource>(table, root, 3);
   source->index_below(root);
   source->are_rows_of(list.string());
-  if (!class_names.empty()) source->set_labels(places_of(table->class_names(), class_names));
+  if (!class_names.empty()) source->set_labels(indices_of(table->class_names(), class_names));
   return {source, table->classes(), table->class_names()};
 }
 

@@ -36,19 +36,16 @@ struct ImageListParams : FolderParams {
     return DatasetParams::check() + ffcv.check(/*has_numbers=*/true) +
            check_targets(*this, label, classes);
   }
-  /// Throws UserError naming the line that is wrong, and where bad samples are errors each whose
-  /// file is not there.
+  /// Throws UserError naming a wrong line and, where bad samples are errors, each line whose file
+  /// is missing.
   OpenedSet open(const std::string& index_dir, OnBadSample on_bad_sample = OnBadSample::skip,
                  const std::vector<std::string>& class_names = {}) const;
   bool has_evaluation() const { return false; }
-  /// Of the list's columns.
+  /// Names of the list's columns with numbers.
   std::vector<std::string> number_names() const;
   std::string location() const;
 };
 
-class ImageListDataset final : public PhotoDataset<ImageListParams> {
- public:
-  using PhotoDataset::PhotoDataset;
-};
+using ImageListDataset = PhotoDataset<ImageListParams>;
 
 }  // namespace composer

@@ -3,39 +3,45 @@
 #include "data/datasets/synthetic.h"
 
 namespace composer {
+namespace {
 
 constexpr int64_t kSyntheticClasses = 1000;
 
+int64_t images_of_part(bool is_train) { return is_train ? 1281167 : 50000; }
+
+}  // namespace
+
 std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) const {
-  const auto part = with_part_to_open(params_, options);
-  check_written_file(part, options);
-  const SyntheticSpec noise{.size = image_size(),
-                            .channels = 3,
-                            .num_classes = kSyntheticClasses,
-                            .samples = *ImagenetDataset(part).published_samples()};
-  const auto source = open_published(
-      part.ffcv, part, noise, [&] { return open_class_folders(params_, part, options); }, options);
-  warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
-  const Transform transform = params_.use_synthetic
-                                  ? Transform{.size = image_size()}
-                                  : folder_transform(params_, params_.is_train, options);
-  return open_loader(source, transform, params_.transforms, imagenet_normalization(), params_,
-                     options);
+  if (!stand_in_.use_synthetic) return ImageFolderDataset::open(options);
+  const bool is_train = with_part_to_open(params_, options).is_train;
+  warn_of_transforms(is_train, params_.transforms != TransformParams{});
+  const auto noise = make_synthetic({.size = image_size(),
+                                     .num_classes = kSyntheticClasses,
+                                     .samples = images_of_part(is_train),
+                                     .unique = stand_in_.synthetic_num_unique_samples});
+  return open_loader(noise, {.size = image_size()}, params_.transforms, imagenet_normalization(),
+                     params_, options);
+}
+
+std::optional<int64_t> ImagenetDataset::published_samples() const {
+  return images_of_part(params_.is_train);
+}
+
+DataLocation ImagenetDataset::location() const {
+  return stand_in_.use_synthetic ? DataLocation{} : ImageFolderDataset::location();
 }
 
 std::optional<int64_t> ImagenetDataset::num_classes() const {
-  if (params_.use_synthetic) return kSyntheticClasses;
-  return class_count(params_);
+  return stand_in_.use_synthetic ? kSyntheticClasses : ImageFolderDataset::num_classes();
 }
 
 std::optional<DataFacts> ImagenetDataset::facts(const LoaderOptions& options) const {
-  return params_.use_synthetic ? std::nullopt : folder_facts(params_, options);
+  return stand_in_.use_synthetic ? std::nullopt : ImageFolderDataset::facts(options);
 }
 
 std::vector<std::string> ImagenetDataset::class_names() const {
-  if (!params_.ffcv.targets.empty()) return params_.ffcv.value_names();
-  return params_.use_synthetic ? std::vector<std::string>{}
-                               : folder_classes(params_.datadir, params_.ffcv.remote);
+  const bool is_noise = stand_in_.use_synthetic && params_.ffcv.targets.empty();
+  return is_noise ? std::vector<std::string>{} : ImageFolderDataset::class_names();
 }
 
 }  // namespace composer

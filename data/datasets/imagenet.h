@@ -15,34 +15,22 @@ struct ImagenetParams : FolderParams, StandInParams {
   std::string check() const { return FolderParams::check() + StandInParams::check(ffcv); }
 };
 
-class ImagenetDataset final : public PreparedDataset<ImagenetParams>, public TellsFacts {
+class ImagenetDataset final : public ImageFolderDataset {
  public:
-  explicit ImagenetDataset(Params params) : PreparedDataset(std::move(params)) {
-    if (!params_.use_synthetic) read_beton_at_datadir(params_);
-  }
+  using Params = ImagenetParams;
+
+  explicit ImagenetDataset(Params params)
+      : ImageFolderDataset(params, !params.use_synthetic), stand_in_(params) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::optional<Preparation> preparation(const LoaderOptions& options) const override {
-    return folder_preparation(params_, options);
-  }
-  std::optional<int64_t> published_samples() const override {
-    return params_.is_train ? 1281167 : 50000;
-  }
-  bool can_split() const override { return true; }
-  DataLocation location() const override {
-    return params_.use_synthetic ? DataLocation{} : folder_place(params_);
-  }
-  bool drop_last() const override { return params_.drop_last; }
-  ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
-  int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
-  std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
+  std::optional<int64_t> published_samples() const override;
+  DataLocation location() const override;
   std::optional<int64_t> num_classes() const override;
-  std::optional<int64_t> num_labels() const override {
-    return params_.ffcv.use_ffcv ? params_.ffcv.num_labels() : std::nullopt;
-  }
   std::vector<std::string> class_names() const override;
-  bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }
   std::optional<DataFacts> facts(const LoaderOptions& options) const override;
+
+ private:
+  const StandInParams stand_in_;
 };
 
 }  // namespace composer

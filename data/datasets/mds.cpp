@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/remote/cache_folder.h"
 #include "data/index/index_location.h"
-#include "data/samples/kept_table.h"
 #include "data/shards/part_source.h"
 #include "data/shards/shard_files.h"
 
@@ -17,7 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Once for each set: a compressed shard comes back whole, whichever of its images is wanted.
+/// Warns, once for each set, where the cache lacks room for all unpacked shards: a shard is then
+/// fetched and unpacked whole for a single image.
 void warn_of_little_room(const ShardFiles& files) {
   uint64_t unpacked = 0;
   for (const auto& packed : files.packed) unpacked += packed ? packed->bytes : 0;
@@ -26,9 +26,9 @@ void warn_of_little_room(const ShardFiles& files) {
                  room = CacheFolder::get(files.remote)->most_bytes();
   if (unpacked <= room) return;
   static std::mutex lock;
-  static std::set<std::string> told;
+  static std::set<std::string> warned;
   const std::lock_guard guard(lock);
-  if (!told.insert(files.root).second) return;
+  if (!warned.insert(files.root).second) return;
   const bool by_limit = limit > 0 && room >= limit;
   log::warn(
       std::string(by_limit ? "remote.cache_limit" : "remote.cache_dir") +

@@ -34,15 +34,15 @@ struct MdsParams : FolderParams {
     return DatasetParams::check() + ffcv.check(/*has_numbers=*/true) + check_targets(*this, label) +
            (unused ? "local_dir: a store's shards are unpacked below remote.cache_dir\n" : "");
   }
-  /// Throws UserError naming what is missing or damaged.
+  /// Throws UserError naming files that are missing or damaged.
   OpenedSet open(const std::string& index_dir) const;
-  /// Of the columns.
+  /// Names of the columns with numbers.
   std::vector<std::string> number_names() const;
   std::string location() const { return folder(); }
-  /// The samples of the shards that can be read, null where none can; the others are added to
-  /// `unreadable`. Throws UserError where it is not due to single shards.
+  /// The samples of the readable shards, null where there are none; other shards are added to
+  /// `unreadable`. Throws UserError for problems that are not those of single shards.
   std::shared_ptr<Source> open_readable(WrongFiles& unreadable) const;
-  /// As wrong_mds_hashes, of the files of the set.
+  /// wrong_mds_hashes() of the set's files.
   WrongFiles wrong_hashes() const;
 
  private:
@@ -51,9 +51,6 @@ struct MdsParams : FolderParams {
   MdsOptions options() const;
 };
 
-class MdsDataset final : public PhotoDataset<MdsParams> {
- public:
-  using PhotoDataset::PhotoDataset;
-};
+using MdsDataset = PhotoDataset<MdsParams>;
 
 }  // namespace composer

@@ -3,20 +3,16 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
-#include "data/datasets/synthetic.h"
 #include "data/samples/memory_source.h"
 
 namespace composer {
 namespace {
 
-constexpr ImageSize kSize{28, 28};
-
 namespace fs = std::filesystem;
 
-/// An idx file, read through zlib, which passes uncompressed files on as they are.
+/// An idx file, read through zlib, which also reads uncompressed files.
 class IdxFile {
  public:
   explicit IdxFile(std::string path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb")) {
@@ -33,12 +29,12 @@ class IdxFile {
     return uint32_t{b[0]} << 24 | uint32_t{b[1]} << 16 | uint32_t{b[2]} << 8 | b[3];
   }
 
-  /// The rest of the file, which must have exactly this many bytes.
+  /// The rest of the file, which must have this number of bytes.
   std::vector<uint8_t> rest(uint64_t bytes) {
     if (bytes > (uint64_t{1} << 31))
       fail("its header asks for " + std::to_string(bytes) + " bytes");
     std::vector<uint8_t> data;
-    // Grows with what is really there: the header may ask for more than the file holds.
+    // Memory grows as bytes are read: the header may ask for more than the file holds.
     for (uint64_t done = 0; done < bytes; done = data.size()) {
       constexpr uint64_t kStep = uint64_t{1} << 24;
       data.resize(std::min(bytes, done + kStep));
@@ -68,10 +64,9 @@ std::vector<uint8_t> read_images(const std::string& path, int64_t& count) {
     file.fail("is no idx file of images (it does not start with 00 00 08 03)");
   count = file.number();
   const uint32_t height = file.number(), width = file.number();
-  if (height != 28 || width != 28) {
+  if (height != 28 || width != 28)
     file.fail("has images of " + std::to_string(height) + " x " + std::to_string(width) +
               " pixels; mnist has 28 x 28");
-  }
   return file.rest(static_cast<uint64_t>(count) * 28 * 28);
 }
 
@@ -80,9 +75,8 @@ std::vector<int32_t> read_labels(const std::string& path) {
   if (file.number() != 0x801)
     file.fail("is no idx file of labels (it does not start with 00 00 08 01)");
   const auto bytes = file.rest(file.number());
-  for (const uint8_t label : bytes) {
+  for (const uint8_t label : bytes)
     if (label > 9) file.fail("has the label " + std::to_string(label) + "; mnist has 0 to 9");
-  }
   return {bytes.begin(), bytes.end()};
 }
 
@@ -90,8 +84,8 @@ std::string images_of(bool is_train) {
   return std::string(is_train ? "train" : "t10k") + "-images-idx3-ubyte";
 }
 
-/// The file, with or without .gz, in datadir or in MNIST/raw below it; empty: none. It may be
-/// called train-images.idx3-ubyte, and lie in a folder of its own name, as some unpack it.
+/// The file, with or without .gz, in datadir or datadir/MNIST/raw; empty: none. It may be called
+/// train-images.idx3-ubyte, and lie in a folder of the same name, as some programs unpack it.
 std::string find(const fs::path& datadir, const std::string& name) {
   std::string dotted = name;
   dotted[name.rfind("-idx")] = '.';
@@ -118,36 +112,22 @@ std::shared_ptr<Source> open_mnist(const std::string& datadir, bool is_train) {
   const std::string expected = images + " and " + labels + " (.gz or not), or with MNIST/raw in it";
   const fs::path folder = checked_datadir(datadir, expected);
   const std::string image_file = find(folder, images), label_file = find(folder, labels);
-  for (const auto& [name, found] : {std::pair{images, image_file}, {labels, label_file}}) {
-    if (found.empty()) {
+  for (const auto& [name, found] : {std::pair{images, image_file}, {labels, label_file}})
+    if (found.empty())
       throw UserError("datadir: '" + datadir + "' has no " + name + "; expected " + expected);
-    }
-  }
   int64_t count = 0;
   auto pixels = read_images(image_file, count);
   auto classes = read_labels(label_file);
-  if (count != static_cast<int64_t>(classes.size())) {
+  if (count != std::ssize(classes))
     throw UserError(label_file + ": has " + std::to_string(classes.size()) + " labels for the " +
                     std::to_string(count) + " images of " + image_file);
-  }
-  return std::make_shared<MemorySource>(image_file, kSize, 1, std::move(pixels), std::move(classes),
-                                        count);
+  return std::make_shared<MemorySource>(image_file, MnistParams::kSize, 1, std::move(pixels),
+                                        std::move(classes));
 }
 
 std::unique_ptr<Loader> MnistDataset::open(const LoaderOptions& options) const {
-  warn_of_download(params_.download);
-  const auto part = with_part_to_open(params_, options);
-  const SyntheticSpec noise{.size = kSize,
-                            .channels = 1,
-                            .num_classes = 10,
-                            .samples = *MnistDataset(part).published_samples()};
-  const auto source = open_published(
-      part.ffcv, part, noise, [&] { return open_mnist(part.datadir, part.is_train); }, options);
-  return open_loader(source, {.size = kSize}, {}, {{0}, {255}}, params_, options);
-}
-
-std::optional<Preparation> MnistDataset::preparation(const LoaderOptions&) const {
-  return fitted(1, image_size(), {{0}, {255}});
+  return open_loader(open_source(options, open_mnist), {.size = image_size()}, {},
+                     Params::normalization(), params_, options);
 }
 
 std::vector<std::string> MnistDataset::class_names() const {

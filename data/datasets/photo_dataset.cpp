@@ -16,26 +16,22 @@ namespace fs = std::filesystem;
 
 fs::path part_folder(const std::string& datadir, bool is_train, const std::string& expected) {
   const fs::path folder = checked_datadir(datadir, expected);
-  const char* wanted = is_train ? "train" : "val";
-  const char* other = is_train ? "val" : "train";
   std::error_code error;
-  if (fs::is_directory(folder / wanted, error)) return folder / wanted;
-  if (fs::is_directory(folder / other, error)) {
-    throw UserError("datadir: '" + datadir + "' has " + other + "/ but no " + wanted +
-                    "/, which is_train: " + (is_train ? "true" : "false") + " reads; expected " +
-                    expected);
-  }
+  const fs::path wanted = folder / (is_train ? "train" : "val");
+  if (fs::is_directory(wanted, error)) return wanted;
+  if (fs::is_directory(folder / (is_train ? "val" : "train"), error))
+    throw missing_part(datadir, is_train, expected);
   return folder;
 }
 
 namespace {
 
-/// Once for each.
+/// Warns once of each refusal.
 void warn_of_refusal(const std::string& refusal, const std::string& instead) {
   static std::mutex lock;
-  static std::set<std::string> told;
+  static std::set<std::string> warned;
   const std::lock_guard guard(lock);
-  if (told.insert(refusal).second)
+  if (warned.insert(refusal).second)
     log::warn(refusal + "; taken for missing, as stores that may not be listed answer so: " +
               shown_path(instead) + " is read in its place");
 }

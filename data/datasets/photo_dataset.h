@@ -1,4 +1,4 @@
-// What sets of photographs share, whatever their files are: preparation as of class folders.
+// The base of sets of photographs whose original files are lists or shards.
 #pragma once
 
 #include <filesystem>
@@ -9,88 +9,67 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/remote/remote_path.h"
 #include "data/datasets/image_folder.h"
 #include "data/samples/source.h"
 
 namespace composer {
 
-/// datadir/train or datadir/val where there is one of them, else datadir. expected: what it should
-/// hold, for messages. Throws UserError where there is no datadir, or only the other part.
+/// datadir/train or datadir/val where there is one of them, else datadir. expected: the files that
+/// it should hold, for messages. Throws UserError where there is no datadir, or only the other
+/// part.
 std::filesystem::path part_folder(const std::string& datadir, bool is_train,
                                   const std::string& expected);
 
-/// The same of a remote datadir, which need not be there. file: one that the folder has, by which
-/// the part is known to be there where a store cannot list; empty: none. Where the store refuses
-/// the part's file and has datadir's, a warning says so.
+/// The same for a remote datadir, which need not exist. file: a file that the part must have, for
+/// stores that cannot list; empty: none. Where the store refuses the part's file and has datadir's,
+/// a warning says so.
 std::string remote_part(const std::string& datadir, bool is_train, const std::string& file,
                         const RemoteOptions& remote = {});
 
-/// For the name of a kept table: of which targets it is. Empty where there are none.
+/// The targets in the name of a kept table; empty where there are none.
 std::string targets_text(const std::vector<std::string>& targets);
 
-/// What is wrong with the keys of a set whose own files have classes or numbers (targets): a line
-/// each. label, classes: the keys of these names, "auto" and "" where they are not given.
+/// Problems with the keys of a set whose original files have classes or numbers (targets), one per
+/// line. label, classes: the keys of these names, "auto" and "" where they are not given.
 std::string check_targets(const FolderParams& params, const std::string& label,
                           const std::string& classes = {});
 
-/// What the files of a set hold.
+/// A set whose files are open.
 struct OpenedSet {
   std::shared_ptr<Source> source;
-  int64_t classes = 0;                     ///< that labels count up to; 0: not known
+  int64_t classes = 0;                     ///< one more than the largest label; 0: not known
   std::vector<std::string> class_names{};  ///< may be empty
 };
 
-/// A set of which nothing but the source is known: as many classes as its labels say, or as there
-/// are names.
+/// An OpenedSet whose number of classes is that of the names, or follows from the labels.
 OpenedSet opened_set(std::shared_ptr<Source> source, std::vector<std::string> class_names = {});
 
-/// What a set's files say, without them.
+/// The facts of an OpenedSet, which outlive the open files.
 struct SetFacts {
   int64_t classes = 0, values = 0;
-  int64_t labels = 0;                ///< different ones, of classes without names
-  std::vector<std::string> names{};  ///< of the values, else of the classes
+  int64_t labels = 0;                ///< number of different labels of classes without names
+  std::vector<std::string> names{};  ///< names of the values, else of the classes
 };
 
-/// A set that has the parameters, transforms, orders, splits and .beton files of class folders. P:
-/// derived from FolderParams; its OpenedSet open(index_dir) const opens the files that the
-/// parameters name, or throws UserError naming what is missing. index_dir: as of LoaderOptions, for
-/// what shall be kept. Where it has open(index_dir, on_bad_sample, class_names), samples whose
-/// files are missing may be refused by it, and it finds_classes_by_name(), as of Dataset; empty:
-/// the files' own. P::kNamesClasses: whether these files may name their classes. P::place(), where
-/// it has one: what has the samples, by which a warning knows that two sets have the same.
+/// P: derived from FolderParams. P::open(index_dir) const opens the original files as an OpenedSet,
+/// or throws UserError naming missing files; index_dir is that of LoaderOptions, for files to keep.
+/// A P with open(index_dir, on_bad_sample, class_names) may refuse samples whose files are missing,
+/// and finds_classes_by_name() as of Dataset; empty class_names stand for the files' own.
+/// P::kNamesClasses: whether the files may name their classes. P::location(): as of DataLocation.
 template <class P>
-class PhotoDataset : public PreparedDataset<P>, public TellsFacts {
+class PhotoDataset : public FolderDataset<P> {
  public:
-  using PreparedDataset<P>::PreparedDataset;
+  explicit PhotoDataset(P params) : FolderDataset<P>(std::move(params)) {}
 
-  std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
-    const auto part = with_part_to_open(params_, options);
-    const auto original = [&] { return original_of(part, options); };
-    const auto source = part.ffcv.use_ffcv ? part.ffcv.open(3, original, options) : original();
-    warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
-    return open_loader(source, folder_transform(params_, params_.is_train, options),
-                       params_.transforms, imagenet_normalization(), params_, options);
-  }
-  std::optional<Preparation> preparation(const LoaderOptions& options) const override {
-    return folder_preparation(params_, options);
-  }
-  bool can_split() const override { return true; }
   DataLocation location() const override {
     if (params_.ffcv.use_ffcv) return params_.ffcv.location(params_.rows);
     return {params_.location(), params_.rows};
   }
-  bool drop_last() const override { return params_.drop_last; }
-  ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   std::optional<int64_t> num_classes() const override {
-    if (is_beton_read()) return params_.ffcv.num_classes();
-    const int64_t classes = facts_if_there().classes;
-    return classes > 0 ? std::optional(classes) : std::nullopt;
+    return is_beton_read() ? params_.ffcv.num_classes() : unless_0(facts_if_there().classes);
   }
   std::optional<int64_t> num_labels() const override {
-    if (is_beton_read()) return params_.ffcv.num_labels();
-    const int64_t labels = facts_if_there().labels;
-    return labels > 0 ? std::optional(labels) : std::nullopt;
+    return is_beton_read() ? params_.ffcv.num_labels() : unless_0(facts_if_there().labels);
   }
   bool finds_classes_by_name() const override { return kFindsClasses && !params_.ffcv.use_ffcv; }
   int64_t num_values() const override {
@@ -104,22 +83,17 @@ class PhotoDataset : public PreparedDataset<P>, public TellsFacts {
     if (is_beton_read() && !P::kNamesClasses) return {};
     return facts_if_there().names;
   }
-  /// Nothing of remote files.
-  std::optional<DataFacts> facts(const LoaderOptions& options) const override {
-    auto told = facts_of(
-        params_, params_.location(), [&] { return original_of(params_, options); }, options);
-    if (told) told->has_evaluation = params_.has_evaluation();
-    return told;
-  }
 
  private:
-  using PreparedDataset<P>::params_;
   static constexpr bool kFindsClasses =
       requires(const P& p, const std::vector<std::string>& names) {
     p.open("", OnBadSample::skip, names);
   };
+  using FolderDataset<P>::params_;
 
-  std::shared_ptr<Source> original_of(const P& part, const LoaderOptions& options) const {
+  std::string original_location() const override { return params_.location(); }
+  std::shared_ptr<Source> open_original(const P& part,
+                                        const LoaderOptions& options) const override {
     if constexpr (kFindsClasses)
       return part
           .open(options.index_dir, options.on_bad_sample,
@@ -129,7 +103,10 @@ class PhotoDataset : public PreparedDataset<P>, public TellsFacts {
       return part.open(options.index_dir).source;
   }
   bool is_beton_read() const { return params_.ffcv.is_read(); }
-  /// As when it was first asked for.
+  static std::optional<int64_t> unless_0(int64_t count) {
+    return count > 0 ? std::optional(count) : std::nullopt;
+  }
+  /// The facts of the files when they were first opened.
   const SetFacts& set_facts() const {
     if (!facts_) {
       auto set = params_.open("");
@@ -140,7 +117,7 @@ class PhotoDataset : public PreparedDataset<P>, public TellsFacts {
     }
     return *facts_;
   }
-  /// Empty where there are no files: opening the set will tell why.
+  /// Empty where there are no files: opening the set will report why.
   SetFacts facts_if_there() const {
     try {
       return set_facts();

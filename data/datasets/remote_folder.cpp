@@ -12,20 +12,23 @@
 namespace composer {
 namespace {
 
-/// "train/" where the listing has that part, else empty: below it are the classes.
+/// Whether the listing has the part: train/ or val/.
+bool has_part(const Listing& listing, const std::string& part) {
+  const auto first = std::ranges::lower_bound(listing.files, part + "/", {}, &ListedFile::name);
+  return first != listing.files.end() && first->name.starts_with(part + "/");
+}
+
+/// The folder of the classes: "train/" or "val/" where the listing has the part, else empty.
 std::string part_of(const Listing& listing, const FolderParams& params) {
   const std::string wanted = params.is_train ? "train" : "val";
-  const std::string other = params.is_train ? "val" : "train";
   if (has_part(listing, wanted)) return wanted + "/";
-  if (has_part(listing, other))
-    throw UserError("datadir: '" + shown_path(params.datadir) + "' has " + other + "/ but no " +
-                    wanted + "/, which is_train: " + (params.is_train ? "true" : "false") +
-                    " reads; expected " + kClassFolders);
+  if (has_part(listing, params.is_train ? "val" : "train"))
+    throw missing_part(shown_path(params.datadir), params.is_train, kClassFolders);
   return "";
 }
 
-/// The class's folder of a file below the part; empty where it has none, a hidden one, or lies in
-/// a folder of a system.
+/// The class folder of a file below the part; empty where the file is in no class folder, in a
+/// hidden one, or in a system's folder.
 std::string_view class_of(const std::string& name, const std::string& part) {
   if (!name.starts_with(part)) return {};
   const auto rest = std::string_view(name).substr(part.size());
@@ -35,13 +38,13 @@ std::string_view class_of(const std::string& name, const std::string& part) {
                                                               : rest.substr(0, end);
 }
 
-/// Directly in the part, and not hidden.
+/// Whether a file lies in the part itself, is not hidden, and is meant as an image.
 bool is_loose_image(const std::string& name, const std::string& part) {
   return name.starts_with(part) && !name.substr(part.size()).starts_with('.') &&
          name.find('/', part.size()) == name.npos && is_meant_as_image(name);
 }
 
-/// Of each class the files below the part, in order of their names.
+/// The indices of each class's files below the part, in order of their names.
 std::map<std::string, std::vector<size_t>> by_class(const Listing& listing,
                                                     const std::string& part) {
   std::map<std::string, std::vector<size_t>> classes;
@@ -52,11 +55,6 @@ std::map<std::string, std::vector<size_t>> by_class(const Listing& listing,
 }
 
 }  // namespace
-
-bool has_part(const Listing& listing, const std::string& part) {
-  const auto first = std::ranges::lower_bound(listing.files, part + "/", {}, &ListedFile::name);
-  return first != listing.files.end() && first->name.starts_with(part + "/");
-}
 
 std::vector<std::string> remote_classes(const Listing& listing) {
   const std::string part = has_part(listing, "train") ? "train/"
@@ -90,16 +88,15 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
   warn_of_loose_images(folder, std::ranges::count_if(listing.files, [&](const ListedFile& file) {
                          return is_loose_image(file.name, part);
                        }));
+  FoundClasses found{.folder = folder, .root = folder, .classes = folders};
   std::vector<RemoteFileSource::Chosen> chosen;
-  std::vector<std::string_view> images;
-  std::vector<std::string> problems, unreadable, empty;
   int64_t others = 0;
   std::string an_other;
-  const auto places = places_of(folders, names);
+  const auto labels = indices_of(folders, names);
   for (size_t i = 0; const auto& [name, files] : present) {
-    const int32_t place = places[i++];
-    if (place < 0) {
-      problems.push_back(folder + name + ": train/ has no class of this name");
+    const int32_t label = labels[i++];
+    if (label < 0) {
+      found.unknown.push_back(name);
       continue;
     }
     const size_t before = chosen.size();
@@ -111,22 +108,14 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
           an_other = path.substr(part.size());
         continue;
       }
-      chosen.push_back({file, place});
-      images.push_back(std::string_view(path).substr(part.size()));
-      if (!has_image_name(path)) unreadable.push_back(listing.folder + path);
+      chosen.push_back({file, label});
+      found.images.push_back(std::string_view(path).substr(part.size()));
+      if (!has_image_name(path)) found.unreadable.push_back(listing.folder + path);
     }
-    if (chosen.size() == before) empty.push_back(name);
+    if (chosen.size() == before) found.empty.push_back(name);
   }
-  const bool evaluation = !params.is_train || !class_names.empty();
-  if (!evaluation) warn_of_nested_classes(folder, folders, images);
-  if (evaluation && !chosen.empty())
-    warn_of_empty_classes(folder, empty);
-  else
-    for (const auto& name : empty) problems.push_back(folder + name + kNoImages);
   warn_of_other_files(folder, others, an_other);
-  if (!unreadable.empty() && on_bad_sample == OnBadSample::error)
-    problems.push_back(unreadable_images(unreadable));
-  if (!problems.empty()) throw UserError(std::move(problems));
+  check_found(found, !params.is_train || !class_names.empty(), on_bad_sample);
   return std::make_shared<RemoteFileSource>(std::move(store), cache, listing, chosen, folder, 3);
 }
 

@@ -24,10 +24,10 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kClasses = 10;
 constexpr int kJpegQuality = 90;
-constexpr int kDrawing = 1;  // counted up when the images change: files of older ones may lie about
+constexpr int kDrawing = 1;  // version of the drawing, in the name of the file
 
-// Each function says whether a point lies in the shape, which fills about the circle of radius 1. y
-// points down.
+// Each function tells whether a point lies in the shape, which fills about the circle of radius 1.
+// y points down.
 bool in_circle(Point p) { return p.x * p.x + p.y * p.y < 0.85; }
 bool in_square(Point p) { return std::max(std::abs(p.x), std::abs(p.y)) < 0.8; }
 bool in_triangle(Point p) { return p.y < 0.75 && p.y > std::abs(p.x) * 1.8 - 0.95; }
@@ -81,7 +81,7 @@ Color draw_color(Random& random, double low, double high) {
   return {random.uniform(low, high), random.uniform(low, high), random.uniform(low, high)};
 }
 
-/// How much of a pixel the shape covers, 0..1, from 4 x 4 points in it.
+/// The share of a pixel that the shape covers, 0..1, from 4 x 4 points in the pixel.
 double coverage(const Shape& shape, double x, double y, double radius, double angle) {
   const double c = std::cos(angle) / radius, s = std::sin(angle) / radius;
   int inside = 0;
@@ -96,9 +96,8 @@ double coverage(const Shape& shape, double x, double y, double radius, double an
 class ShapesSource final : public Source {
  public:
   ShapesSource(bool is_train, int64_t samples, int64_t size) : size_{size, size} {
-    for (int64_t i = 0; i < samples; ++i) {
+    for (int64_t i = 0; i < samples; ++i)
       files_.push_back(encode_jpeg(draw_shape(is_train, i, size).view(), kJpegQuality));
-    }
   }
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
@@ -114,7 +113,7 @@ class ShapesSource final : public Source {
   std::vector<std::vector<uint8_t>> files_;
 };
 
-/// The .beton file with the set's images, drawn unless it is there already.
+/// The .beton file with the set's images, which are drawn unless the file exists.
 std::string drawn_file(const ShapesDataset::Params& params) {
   const int64_t samples = *ShapesDataset(params).published_samples();
   const fs::path folder = params.ffcv_dir.empty() ? fs::temp_directory_path() /
@@ -176,7 +175,6 @@ std::unique_ptr<Loader> ShapesDataset::open(const LoaderOptions& options) const 
   return make_image_loader(
       std::make_shared<BetonSource>(drawn_file(with_part_to_open(params_, options)), 3),
       {.transform = {.kind = kind, .size = image_size(), .padding = params_.size / 8},
-       .augmentations = {},
        .normalization = normalization(),
        .order = params_.shuffle ? OrderKind::random : OrderKind::sequential,
        .drop_last = params_.drop_last,

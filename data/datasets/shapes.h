@@ -1,4 +1,4 @@
-// Drawn shapes: a small set that can be learnt in a minute and needs no data at hand. The
+// Drawn shapes: a small set that a network learns in a minute, and that needs no files. The
 // quickstart trains on it.
 #pragma once
 
@@ -26,8 +26,7 @@ struct ShapesParams {
     f("size", size, "height and width of the images", in(16, 512));
     f("ffcv_dir", ffcv_dir,
       "folder of the .beton files that the images are drawn into; none = one of the user's own "
-      "in "
-      "the system's folder for temporary files");
+      "in the system's folder for temporary files");
   }
 };
 
@@ -40,8 +39,6 @@ class ShapesDataset final : public PreparedDataset<ShapesParams> {
   std::optional<int64_t> published_samples() const override {
     return params_.samples.value_or(params_.is_train ? 2000 : 500);
   }
-  bool can_split() const override { return true; }
-  bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.size, params_.size}; }
   std::optional<int64_t> num_classes() const override { return 10; }
   std::vector<std::string> class_names() const override;

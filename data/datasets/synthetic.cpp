@@ -16,22 +16,12 @@ std::shared_ptr<Source> make_synthetic(const SyntheticSpec& spec) {
     uint8_t* out = pixels.data() + i * bytes;
     for (int64_t b = 0; b < bytes; b += 4) {
       const uint32_t bits = random.bits();
-      for (int64_t k = 0; k < std::min<int64_t>(4, bytes - b); ++k) {
+      for (int64_t k = 0; k < std::min<int64_t>(4, bytes - b); ++k)
         out[b + k] = static_cast<uint8_t>(bits >> (8 * k));
-      }
     }
   }
   return std::make_shared<MemorySource>("synthetic images", spec.size, spec.channels,
                                         std::move(pixels), std::move(labels), spec.samples);
-}
-
-std::shared_ptr<Source> open_published(const FfcvParams& ffcv, const StandInParams& stand_in,
-                                       SyntheticSpec noise,
-                                       const std::function<std::shared_ptr<Source>()>& original,
-                                       const LoaderOptions& options) {
-  noise.unique = stand_in.synthetic_num_unique_samples;
-  if (stand_in.use_synthetic) return make_synthetic(noise);
-  return ffcv.use_ffcv ? ffcv.open(noise.channels, original, options) : original();
 }
 
 Normalization SyntheticDataset::normalization() const {

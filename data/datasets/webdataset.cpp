@@ -1,6 +1,5 @@
 #include "data/datasets/webdataset.h"
 
-#include "data/samples/kept_table.h"
 #include "data/shards/part_source.h"
 #include "data/shards/shard_files.h"
 #include "data/shards/webdataset.h"

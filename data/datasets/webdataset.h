@@ -30,19 +30,16 @@ struct WebDatasetParams : FolderParams {
   std::string check() const {
     return DatasetParams::check() + ffcv.check(/*has_numbers=*/true) + check_targets(*this, label);
   }
-  /// Throws UserError naming what is missing or damaged.
+  /// Throws UserError naming shards that are missing or damaged.
   OpenedSet open(const std::string& index_dir) const;
   bool has_evaluation() const { return shards.empty() && FolderParams::has_evaluation(); }
-  /// The shards by their names, or the folder of all.
+  /// The path of `shards`, or of the folder of all shards.
   std::string location() const;
 
  private:
   std::string folder() const;
 };
 
-class WebDataset final : public PhotoDataset<WebDatasetParams> {
- public:
-  using PhotoDataset::PhotoDataset;
-};
+using WebDataset = PhotoDataset<WebDatasetParams>;
 
 }  // namespace composer

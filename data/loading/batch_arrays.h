@@ -49,7 +49,7 @@ struct Array {
   }
 };
 
-/// Makes arrays. Safe to call from several threads. Elements are not initialised.
+/// Makes arrays with uninitialised elements. Safe to call from several threads.
 class ArrayAllocator {
  public:
   virtual ~ArrayAllocator() = default;
@@ -58,18 +58,18 @@ class ArrayAllocator {
   virtual Array reused(const std::vector<int64_t>& shape, ElementType type) = 0;
   /// An array with memory of its own, freed with its last owner.
   virtual Array fresh(const std::vector<int64_t>& shape, ElementType type) = 0;
-  /// Frees the memory that has returned.
+  /// Frees memory that has returned to the allocator.
   virtual void clear() = 0;
 };
 
-/// What the loader makes of N images.
+/// A batch of N images.
 struct BatchArrays {
-  Array images;                  ///< [N, H, W, C]
-  Array classes;                 ///< int64 [N]; undefined if samples have values
-  Array values;                  ///< float32 [N, K]; undefined if samples have classes
-  Array indices;                 ///< int64 [N]: sample numbers in the source
-  std::optional<Share> share{};  ///< the images' place in the batch of all ranks; nothing
-                                 ///< where on_bad_sample may leave samples out
+  Array images;   ///< [N, H, W, C]
+  Array classes;  ///< int64 [N]; undefined if samples have values
+  Array values;   ///< float32 [N, K]; undefined if samples have classes
+  Array indices;  ///< int64 [N]: sample numbers in the source
+  /// The images' slice of the batch of all ranks; nullopt where on_bad_sample may skip samples
+  std::optional<Share> share{};
 };
 
 }  // namespace composer

@@ -19,7 +19,6 @@
 #include "data/index/coefficient_store.h"
 #include "data/index/index_location.h"
 #include "data/loading/slot_filler.h"
-#include "data/loading/slot_queue.h"
 #include "data/samples/decoded_source.h"
 #include "data/samples/rows.h"
 
@@ -50,44 +49,43 @@ class ThreadedLoader final : public BatchLoader {
   void add_worker();
   void work();
   void fill_here();
-  std::shared_ptr<BatchSlot> open_draft(int64_t epoch, int64_t batch, const SizePlan& plan);
+  std::shared_ptr<BatchSlot> open_slot(int64_t epoch, int64_t batch, const SizePlan& plan);
   std::unique_ptr<ReadAhead> read_ahead();
   void forecast(const std::function<void(int64_t sample)>& visit) const;
-  BatchArrays batch_of(BatchSlot& draft) const;
+  BatchArrays batch_of(BatchSlot& slot) const;
   Array rows_of(const Array& all, const std::vector<int64_t>& good) const;
 
   const std::shared_ptr<Source> source_;
-  const std::unique_ptr<IndexStore> indices_;             ///< null when none are kept
-  const std::unique_ptr<CoefficientStore> coefficients_;  ///< likewise
+  const std::unique_ptr<IndexStore> indices_;             ///< null: no crop indices are kept
+  const std::unique_ptr<CoefficientStore> coefficients_;  ///< null: none are kept
   ImageLoaderOptions options_;
   const LoaderOptions common_;
   const Sampler sampler_;
   const PixelNormalizer normalizer_;
   const int64_t batches_;
   BadSampleLog bad_samples_;
-  std::atomic<int64_t> next_batch_{0};      ///< of all epochs: that the consumer gets next
-  const std::unique_ptr<ReadAhead> ahead_;  ///< null: nothing is to be read ahead
+  std::atomic<int64_t> next_batch_{0};      ///< the consumer's next batch, counted over all epochs
+  const std::unique_ptr<ReadAhead> ahead_;  ///< null: nothing is read ahead
   const FillPlan fill_plan_;
   const std::unique_ptr<ArrayAllocator> arrays_;
 
-  // Of the consumer.
+  // Used by the consumer alone.
   bool started_ = false;
   int64_t epoch_ = 0, batch_ = 0;
   std::unique_ptr<SlotFiller> filler_here_;
 
-  // Of open_draft(), which the queue has called by one thread at a time.
+  // Used by open_slot() alone, which the queue calls on one thread at a time.
   EpochOrder order_;
   int64_t order_epoch_ = -1;
 
   SlotQueue queue_;
   std::atomic<bool> leaving_{false};
   std::vector<std::thread> workers_;
-  std::shared_ptr<void> following_;  ///< while it lives forecast() is called
+  std::shared_ptr<void> following_;  ///< the source calls forecast() while this lives
 };
 
-/// Those of `rows` (empty: of all `samples`) that an evaluation of subset_num_batches batches
-/// takes: as many as these hold, evenly from the beginning to the end, for sets often come class by
-/// class.
+/// The rows (of `rows`, or where that is empty of all `samples`) that an evaluation of
+/// subset_num_batches batches takes, spread evenly: data sets are often sorted by class.
 std::vector<int64_t> spread_rows(std::vector<int64_t> rows, int64_t samples,
                                  const LoaderOptions& common) {
   const int64_t all = rows.empty() ? samples : std::ssize(rows);
@@ -96,8 +94,8 @@ std::vector<int64_t> spread_rows(std::vector<int64_t> rows, int64_t samples,
   const int64_t taken = *common.subset_num_batches * common.batch_size;
   std::vector<int64_t> spread;
   for (int64_t i = 0; i < taken; ++i) {
-    const int64_t place = (2 * i + 1) * all / (2 * taken);
-    spread.push_back(rows.empty() ? place : rows[static_cast<size_t>(place)]);
+    const int64_t index = (2 * i + 1) * all / (2 * taken);
+    spread.push_back(rows.empty() ? index : rows[static_cast<size_t>(index)]);
   }
   return spread;
 }
@@ -114,7 +112,7 @@ OrderOptions order_options(const Source& source, const ImageLoaderOptions& optio
           .window_pages = options.window_pages};
 }
 
-/// Inside, a batch is so many samples, not images.
+/// The options with batch_size in samples, not images.
 LoaderOptions in_samples(LoaderOptions common, int64_t views) {
   if (common.batch_size % views != 0)
     throw UserError("views: a batch of " + std::to_string(common.batch_size) +
@@ -124,13 +122,13 @@ LoaderOptions in_samples(LoaderOptions common, int64_t views) {
   return common;
 }
 
-std::unique_ptr<IndexStore> indices_of(const Source& source, const LoaderOptions& common) {
+std::unique_ptr<IndexStore> index_store_of(const Source& source, const LoaderOptions& common) {
   const auto path = source.indexed_path();
   return path.empty() ? nullptr : open_index_store(path, common, source.remote_stamp());
 }
 
-std::unique_ptr<CoefficientStore> coefficients_of(const Source& source,
-                                                  const LoaderOptions& common) {
+std::unique_ptr<CoefficientStore> coefficient_store_of(const Source& source,
+                                                       const LoaderOptions& common) {
   const auto path = source.indexed_path();
   if (!path.empty()) return open_coefficient_store(path, common, source.remote_stamp());
   if (common.coefficient_cache > 0 && !common.decoded)
@@ -138,7 +136,7 @@ std::unique_ptr<CoefficientStore> coefficients_of(const Source& source,
   return nullptr;
 }
 
-/// Every rank takes part in each training batch.
+/// Throws UserError unless every rank has a sample in each training batch.
 void check_shares(int64_t samples, int64_t batches, const LoaderOptions& common) {
   const auto shares = [&] {
     return std::to_string(common.world_size) +
@@ -155,7 +153,7 @@ void check_shares(int64_t samples, int64_t batches, const LoaderOptions& common)
                     ": set drop_last: true, or take another train_batch_size");
 }
 
-/// Of an epoch. Throws UserError when there are none.
+/// Batches of an epoch. Throws UserError when there are none.
 int64_t batches_of(int64_t samples, const ImageLoaderOptions& options,
                    const LoaderOptions& common) {
   const int64_t size = common.batch_size;
@@ -180,23 +178,19 @@ int64_t batches_of(int64_t samples, const ImageLoaderOptions& options,
   return shared(std::clamp<int64_t>(*common.subset_num_batches, 1, batches));
 }
 
-/// An evaluation answers for each of its samples.
+/// How many bad samples the log names: of an evaluation all.
 size_t named_bad_samples(const ImageLoaderOptions& options) {
   return options.training ? 20 : std::numeric_limits<size_t>::max();
 }
 
-size_t prefetched(const LoaderOptions& common) {
-  return static_cast<size_t>(std::max<int64_t>(common.prefetch_factor, 0));
-}
-
 SlotQueue::Limits queue_limits(int64_t batches, const ImageLoaderOptions& options,
                                const LoaderOptions& common, int64_t channels) {
-  // Small images would cost more in taking turns than in work.
+  // Handing out single small images would cost more than decoding them.
   constexpr int64_t kTaskBytes = 192 * 1024;
   const ImageSize image = options.transform.size;
   const int64_t images = kTaskBytes / (image.height * image.width * channels);
   return {.batches = batches,
-          .drafts = prefetched(common) + 1,
+          .slots = static_cast<size_t>(std::max<int64_t>(common.prefetch_factor, 0)) + 1,
           .task_images = std::clamp<int64_t>(images, 1, 64),
           .ahead = options.training};
 }
@@ -208,13 +202,14 @@ uint64_t window_bytes(const Source& source, const Sampler& sampler, int64_t wind
   return page ? page->bytes() * static_cast<uint64_t>(window_pages) : 0;
 }
 
-/// One window is used while the next one is read. Once a process.
+/// Warns, once a process, where memory lacks room for two windows: one is used while the next is
+/// read.
 void warn_of_little_memory(const Source& source, uint64_t window) {
   const uint64_t wanted = std::min(2 * window, source.paged_bytes());
   const MachineLimits limits = read_machine_limits();
   const auto room = static_cast<uint64_t>(std::max<int64_t>(room_for_memory(limits), 0));
   if (limits.available_bytes == 0 || wanted <= room) return;
-  if (static std::atomic<bool> told; told.exchange(true)) return;
+  if (static std::atomic<bool> warned; warned.exchange(true)) return;
   log::warn("order: quasi_random has two windows of pages in memory, " +
             std::to_string(wanted / 1'000'000) + " MB, and the machine or its container leaves " +
             std::to_string(room / 1'000'000) +
@@ -222,7 +217,8 @@ void warn_of_little_memory(const Source& source, uint64_t window) {
             "(composer data write --page_size)");
 }
 
-/// Of a file that was written class by class, a window of the quasi-random order has few of them.
+/// Warns where a window of the quasi-random order mixes few classes: the file was written class by
+/// class.
 void warn_of_few_classes(const Source& source, const Sampler& sampler, uint64_t window_of_file) {
   if (window_of_file == 0 || window_of_file >= source.paged_bytes()) return;
   const double share =
@@ -248,8 +244,8 @@ ThreadedLoader::ThreadedLoader(std::shared_ptr<Source> source, ImageLoaderOption
                                const LoaderOptions& common,
                                std::unique_ptr<ArrayAllocator> allocator)
     : source_(std::move(source)),
-      indices_(indices_of(*source_, common)),
-      coefficients_(coefficients_of(*source_, common)),
+      indices_(index_store_of(*source_, common)),
+      coefficients_(coefficient_store_of(*source_, common)),
       options_(std::move(options)),
       common_(in_samples(common, options_.views)),
       sampler_(*source_, order_options(*source_, options_, common_)),
@@ -277,8 +273,7 @@ ThreadedLoader::ThreadedLoader(std::shared_ptr<Source> source, ImageLoaderOption
 }
 
 ThreadedLoader::~ThreadedLoader() {
-  // Whoever a store lets wait here, a forecast too, is told first.
-  leaving_ = true;
+  leaving_ = true;  // threads that wait for a store, in forecast() too, leave first
   if (ahead_) ahead_->leave();
   queue_.stop();
   following_.reset();
@@ -286,17 +281,17 @@ ThreadedLoader::~ThreadedLoader() {
   if (indices_) indices_->save();
 }
 
-/// Those of all ranks.
+/// Visits the samples of all ranks.
 void ThreadedLoader::forecast(const std::function<void(int64_t sample)>& visit) const {
   const int64_t first = next_batch_, samples = samples_per_epoch() / options_.views;
   for (int64_t epoch = first / batches_; epoch <= first / batches_ + 1; ++epoch) {
     const EpochOrder order = sampler_.epoch(epoch);
-    const int64_t of_epoch = first - epoch * batches_;  // negative in the next one
+    const int64_t batch_in_epoch = first - epoch * batches_;  // negative in the next epoch
     const auto position = [&](int64_t batch) {
       return std::clamp<int64_t>(batch * common_.batch_size, 0, samples);
     };
-    const int64_t begin = position(std::max<int64_t>(of_epoch, 0));
-    const int64_t end = of_epoch < 0 ? position(of_epoch + batches_) : samples;
+    const int64_t begin = position(std::max<int64_t>(batch_in_epoch, 0));
+    const int64_t end = batch_in_epoch < 0 ? position(batch_in_epoch + batches_) : samples;
     for (int64_t at = begin; at < end; ++at) visit(order(at));
   }
 }
@@ -305,10 +300,12 @@ std::unique_ptr<ReadAhead> ThreadedLoader::read_ahead() {
   if (common_.num_workers == 0) return nullptr;
   const bool windows = options_.order == OrderKind::quasi_random;
   return make_read_ahead({.source = *source_,
+                          .sampler = sampler_,
+                          .options = common_,
+                          .batches = batches_,
+                          .all_epochs = options_.training,
                           .limits = options_.read_ahead,
-                          .window_pages = windows ? options_.window_pages : 0,
-                          .cold = common_.cold},
-                         sampler_, common_, batches_, options_.training);
+                          .window_pages = windows ? options_.window_pages : 0});
 }
 
 void ThreadedLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
@@ -321,10 +318,10 @@ void ThreadedLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
   queue_.restart(
       epoch, batch,
       [this, sequence, plan = std::move(plan)](int64_t of_epoch, int64_t number) mutable {
-        auto draft = open_draft(of_epoch, number, plan);
-        draft->sequence = sequence;
-        sequence += draft->samples;
-        return draft;
+        auto slot = open_slot(of_epoch, number, plan);
+        slot->sequence = sequence;
+        sequence += slot->samples;
+        return slot;
       });
   epoch_ = epoch, batch_ = batch, started_ = true;
   next_batch_ = epoch * batches_ + batch;
@@ -357,26 +354,25 @@ std::optional<BatchArrays> ThreadedLoader::next() {
   queue_.ask(epoch_);
   if (ahead_) ahead_->ask(epoch_);
   if (common_.num_workers == 0) fill_here();
-  const auto draft = queue_.next();
+  const auto slot = queue_.next();
   next_batch_ = epoch_ * batches_ + batch_ + 1;
   if (++batch_ == batches_) {
     if (indices_) indices_->save();
     if (coefficients_) coefficients_->save();
   }
-  return batch_of(*draft);
+  return batch_of(*slot);
 }
 
-BatchArrays ThreadedLoader::batch_of(BatchSlot& draft) const {
+BatchArrays ThreadedLoader::batch_of(BatchSlot& slot) const {
   const WorkRange range("collate");
-  BatchArrays batch = std::move(draft.arrays);
-  if (draft.bad.empty()) return batch;
+  BatchArrays batch = std::move(slot.arrays);
+  if (slot.bad.empty()) return batch;
   std::vector<int64_t> good;
-  for (int64_t i = 0; i < draft.samples; ++i) {
-    if (!draft.bad.contains(i)) good.push_back(i);
-  }
+  for (int64_t i = 0; i < slot.samples; ++i)
+    if (!slot.bad.contains(i)) good.push_back(i);
   if (good.empty() && options_.training && common_.world_size == 1) {
-    throw RunError("not one sample of batch " + std::to_string(draft.first / common_.batch_size) +
-                   " of epoch " + std::to_string(draft.epoch) + " can be read");
+    throw RunError("not one sample of batch " + std::to_string(slot.first / common_.batch_size) +
+                   " of epoch " + std::to_string(slot.epoch) + " can be read");
   }
   for (Array* array : {&batch.images, &batch.classes, &batch.values, &batch.indices}) {
     if (array->defined()) *array = rows_of(*array, good);
@@ -384,7 +380,7 @@ BatchArrays ThreadedLoader::batch_of(BatchSlot& draft) const {
   return batch;
 }
 
-/// The rows of those samples, in all their views.
+/// The rows of the good samples, with all their views.
 Array ThreadedLoader::rows_of(const Array& all, const std::vector<int64_t>& good) const {
   std::vector<int64_t> shape = all.shape;
   shape[0] = std::ssize(good) * options_.views;
@@ -413,7 +409,7 @@ void ThreadedLoader::work() {
   } while (sleep());
 }
 
-/// What the threads would do for the next batch.
+/// Fills the next batch on this thread, where there are no workers.
 void ThreadedLoader::fill_here() {
   if (!filler_here_) filler_here_ = std::make_unique<SlotFiller>(fill_plan_);
   Task task;
@@ -423,32 +419,32 @@ void ThreadedLoader::fill_here() {
   }
 }
 
-std::shared_ptr<BatchSlot> ThreadedLoader::open_draft(int64_t epoch, int64_t batch,
-                                                      const SizePlan& plan) {
-  auto draft = std::make_shared<BatchSlot>();
-  draft->epoch = epoch;
-  const EpochSlice share = share_of(batch, sampler_.size(), common_);
-  draft->first = share.first;
-  draft->samples = share.of_batch.own;
-  draft->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;
+std::shared_ptr<BatchSlot> ThreadedLoader::open_slot(int64_t epoch, int64_t batch,
+                                                     const SizePlan& plan) {
+  auto slot = std::make_shared<BatchSlot>();
+  slot->epoch = epoch;
+  const EpochSlice slice = slice_of(batch, sampler_.size(), common_);
+  slot->first = slice.first;
+  slot->samples = slice.of_batch.own;
+  slot->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;
   if (order_epoch_ != epoch) {
     order_ = sampler_.epoch(epoch);
     order_epoch_ = epoch;
   }
-  draft->order = order_;
-  const int64_t images = draft->samples * options_.views;
-  BatchArrays& arrays = draft->arrays;
+  slot->order = order_;
+  const int64_t images = slot->samples * options_.views;
+  BatchArrays& arrays = slot->arrays;
   if (common_.on_bad_sample == OnBadSample::error)
-    arrays.share = {share.of_batch.first * options_.views, images,
-                    share.of_batch.samples * options_.views, common_.world_size};
+    arrays.share = {slice.of_batch.first * options_.views, images,
+                    slice.of_batch.samples * options_.views, common_.world_size};
   arrays.images = arrays_->reused(
-      {images, draft->size.height, draft->size.width, source_->channels()}, options_.output);
+      {images, slot->size.height, slot->size.width, source_->channels()}, options_.output);
   arrays.indices = arrays_->fresh({images}, ElementType::int64);
   if (const int64_t values = source_->num_values(); values > 0)
     arrays.values = arrays_->fresh({images, values}, ElementType::float32);
   else
     arrays.classes = arrays_->fresh({images}, ElementType::int64);
-  return draft;
+  return slot;
 }
 
 }  // namespace

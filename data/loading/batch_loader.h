@@ -1,8 +1,7 @@
-// The loader of all image sets. Its batches are plain memory: worker threads read, decode and
-// augment single images into batches.
+// The loader of all image sets: worker threads read, decode and augment single images into batches
+// of plain memory.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,21 +26,21 @@ struct ImageLoaderOptions {
   OrderKind order = OrderKind::sequential;
   std::string rows{};  ///< the samples that take part, "0-99,200"; empty = all
   bool drop_last = false;
-  int64_t views = 1;  ///< images made of each sample; they lie beside each other
+  int64_t views = 1;  ///< images made of each sample, in consecutive rows of the batch
   /// Image sizes follow the plan, the loader prefetches across epochs, and no rank's share of a
   /// batch may be empty. Otherwise the loader ignores the plan and frees its memory after each
   /// epoch.
   bool training = false;
-  /// Element type of the images. float32 and bfloat16 images are normalised, for a training loop of
-  /// one's own.
+  /// Element type of the images. float32 and bfloat16 images are normalised, for a user's own
+  /// training loop.
   ElementType output = ElementType::uint8;
-  int64_t window_pages = 64;  ///< of the quasi-random order
+  int64_t window_pages = 64;  ///< pages in a window of the quasi-random order
   ReadAheadLimits read_ahead{};
 };
 
 /// An endless sequence of epochs of batches. Batch (epoch, batch) is a pure function of the seed:
-/// threads, prefetching and where the loader was started do not matter. Each rank gets a slice of
-/// it, one after another in the order of the ranks.
+/// threads, prefetching and the batch that the loader was started at do not matter. Each rank gets
+/// a slice of the batch, in the order of the ranks.
 class BatchLoader {
  public:
   virtual ~BatchLoader() = default;
@@ -53,13 +52,13 @@ class BatchLoader {
   virtual std::string sample_name(int64_t index) const = 0;
   virtual std::string digest() const = 0;
 
-  /// Goes on from batch `batch` of epoch `epoch`, without reading those before. Drops what was
-  /// prefetched.
+  /// Goes on from batch `batch` of epoch `epoch`, without reading the batches before. Drops
+  /// prefetched batches.
   virtual void start(int64_t epoch, int64_t batch, SizePlan plan) = 0;
-  /// Adds a change to each image, after those added before. Called before start().
+  /// Applies the transform to each image, after the transforms added before. Called before start().
   virtual void add_transform(SampleTransform transform) = 0;
-  /// The next batch, or the rank's slice of it, which may be empty. Nothing once at the end of each
-  /// epoch; the call after that begins the next epoch. Throws what a worker thread threw.
+  /// The next batch, or the rank's slice of it, which may be empty; nullopt once at the end of each
+  /// epoch, after which a call begins the next epoch. Throws what a worker thread threw.
   virtual std::optional<BatchArrays> next() = 0;
 };
 

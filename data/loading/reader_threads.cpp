@@ -1,7 +1,6 @@
 #include "data/loading/reader_threads.h"
 
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/clock.h"
@@ -11,7 +10,7 @@
 namespace composer {
 namespace {
 
-std::atomic<size_t> g_readers{0};  // of the process
+std::atomic<size_t> g_readers{0};  // threads of all pools
 
 }  // namespace
 
@@ -42,7 +41,7 @@ void ReaderThreads::wake_all() {
   if (idle_ > 0) more_.notify_all();
 }
 
-/// Where the system gives no more threads, those that there are have to do for a while.
+/// Where the system gives no more threads, adds none for a second.
 void ReaderThreads::add() {
   if (stopping_ || working_ >= most_ || steady_seconds() < refused_until_) return;
   if (g_readers.fetch_add(1) >= kMostReaders && working_ > 0) {
@@ -79,18 +78,18 @@ bool ReaderThreads::read(Lock& lock) {
 void ReaderThreads::work(Reader& self) {
   const LeaveWhen leaving(stopping_);
   Lock lock(lock_);
-  bool waited_in_vain = false;
+  bool timed_out = false;
   while (!stopping_) {
-    // Each adds one, once a read: they double in the time of a read.
+    // Each thread adds one per read: the number doubles in the time of a read.
     if (idle_ == 0 && hurried()) add();
     if (read(lock)) {
-      waited_in_vain = false;
+      timed_out = false;
       continue;
     }
     hurried_.store(false, std::memory_order_relaxed);
-    if (stopping_ || waited_in_vain) break;
+    if (stopping_ || timed_out) break;
     ++idle_;
-    waited_in_vain = more_.wait_for(lock, idle_time_) == std::cv_status::timeout;
+    timed_out = more_.wait_for(lock, idle_time_) == std::cv_status::timeout;
     --idle_;
   }
   self.left = true;

@@ -1,4 +1,4 @@
-// Threads that wait for storage, so that those that compute need not.
+// Threads that wait for storage, so that threads that compute need not.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,15 @@
 
 namespace composer {
 
-/// There are none until they are first needed, then more and more while what they read comes too
-/// late; one that has had nothing to read for `idle` leaves. All of a process are kMostReaders at
-/// most, but that each of these has one.
+/// A pool that has no threads until they are first needed, and grows while its reads come too late;
+/// a thread that has had nothing to read for `idle` leaves. A process has at most kMostReaders
+/// threads in all pools, except that each pool may have one.
 class ReaderThreads {
  public:
   static constexpr size_t kMostReaders = 256;
   using Lock = std::unique_lock<std::mutex>;
 
-  /// While it lives, a lock that is held is let go of.
+  /// Unlocks a lock for as long as this lives.
   class Unlocked {
    public:
     explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }
@@ -32,24 +32,24 @@ class ReaderThreads {
     Lock& lock_;
   };
 
-  /// read: called with `lock` held, of which it lets go while it reads; false when there is nothing
-  /// to read. What it throws counts as that. lock must outlive this.
+  /// read: called with `lock` held, which it unlocks while it reads; returns false, or throws, when
+  /// there is nothing to read. most: threads of this pool. lock must outlive this.
   ReaderThreads(std::mutex& lock, size_t most, std::function<bool(Lock&)> read,
                 std::chrono::milliseconds idle = std::chrono::seconds(5));
-  /// leave(), and waits for what is being read.
+  /// Calls leave(), and waits for reads in progress.
   ~ReaderThreads();
 
-  /// Nothing is read any more, and what a store has to send is left (LeaveWhen).
+  /// Reads nothing more; threads that wait for a store leave (LeaveWhen).
   void leave();
 
-  /// Somebody waits for bytes.
+  /// A thread waits for bytes.
   void hurry() { hurried_.store(true, std::memory_order_relaxed); }
-  /// Whether somebody has since there was last nothing to read.
+  /// Whether hurry() was called since there was last nothing to read.
   bool hurried() const { return hurried_.load(std::memory_order_relaxed); }
 
   // With the lock held:
 
-  /// There is more to read, for one thread or for all.
+  /// There is more to read, for one thread or for all threads.
   void wake_one();
   void wake_all();
   size_t count() const { return working_; }
@@ -71,10 +71,10 @@ class ReaderThreads {
   std::atomic<bool> hurried_{false};
   std::atomic<bool> stopping_{false};
 
-  // Under the lock:
-  size_t working_ = 0;  ///< that have not left
+  // Guarded by the lock:
+  size_t working_ = 0;  ///< threads that have not left
   size_t idle_ = 0;
-  double refused_until_ = 0;  ///< the system had no more threads
+  double refused_until_ = 0;  ///< steady_seconds() until which no thread is added
   std::condition_variable more_;
   std::list<Reader> readers_;
 };

@@ -5,7 +5,7 @@
 
 namespace composer {
 
-EpochSlice share_of(int64_t batch, int64_t epoch_samples, const LoaderOptions& options) {
+EpochSlice slice_of(int64_t batch, int64_t epoch_samples, const LoaderOptions& options) {
   const int64_t begin = batch * options.batch_size;
   const int64_t samples = std::min(options.batch_size, epoch_samples - begin);
   const int64_t first = share_begin(samples, options.rank, options.world_size);
@@ -22,8 +22,8 @@ int64_t SampleCursor::restart(int64_t epoch, int64_t batch) {
   sequence_ = ++restarts_ * kMostSamples;
   epoch_ = batch == batches_ ? epoch + 1 : epoch;
   batch_ = batch == batches_ ? 0 : batch;
-  share_ = share_of(batch_, sampler_.size(), options_);
-  place_ = 0;
+  slice_ = slice_of(batch_, sampler_.size(), options_);
+  offset_ = 0;
   last_epoch_ = all_epochs_ ? std::numeric_limits<int64_t>::max() : epoch;
   return sequence_;
 }
@@ -40,20 +40,20 @@ void SampleCursor::pass(int64_t sequence) {
   }
 }
 
-/// Goes on to the batch of the next sample; false where that is of an epoch that is not wanted.
+/// Goes on to the batch of the next sample; false where that sample's epoch is not wanted.
 bool SampleCursor::find_batch() {
-  while (place_ == share_.of_batch.own && epoch_ <= last_epoch_) {
+  while (offset_ == slice_.of_batch.own && epoch_ <= last_epoch_) {
     if (++batch_ == batches_) ++epoch_, batch_ = 0;
-    share_ = share_of(batch_, sampler_.size(), options_);
-    place_ = 0;
+    slice_ = slice_of(batch_, sampler_.size(), options_);
+    offset_ = 0;
   }
   return epoch_ <= last_epoch_;
 }
 
 void SampleCursor::skip_to(int64_t sequence) {
   while (sequence_ < sequence && find_batch()) {
-    const int64_t step = std::min(sequence - sequence_, share_.of_batch.own - place_);
-    place_ += step, sequence_ += step;
+    const int64_t step = std::min(sequence - sequence_, slice_.of_batch.own - offset_);
+    offset_ += step, sequence_ += step;
   }
 }
 
@@ -64,7 +64,7 @@ std::optional<SampleCursor::Next> SampleCursor::next() {
     order_ = sampler_.epoch(epoch_);
     order_epoch_ = epoch_;
   }
-  const int64_t position = share_.first + place_++;
+  const int64_t position = slice_.first + offset_++;
   return Next{sequence_++, order_(position)};
 }
 

@@ -6,13 +6,13 @@
 namespace composer {
 namespace {
 
-bool has_untaken(const BatchSlot& draft) {
-  return draft.taken.load(std::memory_order_relaxed) < draft.samples;
+bool has_untaken(const BatchSlot& slot) {
+  return slot.taken.load(std::memory_order_relaxed) < slot.samples;
 }
 
-/// Whoever sees this sees the images too: each task was finished with a release.
-bool is_done(const BatchSlot& draft) {
-  return draft.done.load(std::memory_order_acquire) == draft.samples;
+/// A thread that reads true sees the images too: each task was finished with a release.
+bool is_done(const BatchSlot& slot) {
+  return slot.done.load(std::memory_order_acquire) == slot.samples;
 }
 
 }  // namespace
@@ -40,8 +40,8 @@ void SlotQueue::stop() {
 }
 
 void SlotQueue::drop_all() {
-  for (const auto& draft : drafts_) draft->dropped.store(true, std::memory_order_relaxed);
-  drafts_.clear();
+  for (const auto& slot : slots_) slot->dropped.store(true, std::memory_order_relaxed);
+  slots_.clear();
 }
 
 void SlotQueue::ask(int64_t epoch) {
@@ -50,7 +50,7 @@ void SlotQueue::ask(int64_t epoch) {
 }
 
 bool SlotQueue::is_ready() const {
-  return drafts_.empty() ? cannot_open_ != nullptr : is_done(*drafts_.front());
+  return slots_.empty() ? cannot_open_ != nullptr : is_done(*slots_.front());
 }
 
 bool SlotQueue::ready() {
@@ -61,77 +61,78 @@ bool SlotQueue::ready() {
 std::shared_ptr<BatchSlot> SlotQueue::next() {
   std::unique_lock guard(lock_);
   batch_there_.wait(guard, [this] { return is_ready(); });
-  if (drafts_.empty()) std::rethrow_exception(cannot_open_);
-  if (drafts_.front()->failure) std::rethrow_exception(drafts_.front()->failure);
-  const auto draft = std::move(drafts_.front());
-  drafts_.pop_front();
+  if (slots_.empty()) std::rethrow_exception(cannot_open_);
+  if (slots_.front()->failure) std::rethrow_exception(slots_.front()->failure);
+  const auto slot = std::move(slots_.front());
+  slots_.pop_front();
   guard.unlock();
-  work_there_.notify_one();  // there is room for one more draft; who opens it wakes the others
-  return draft;
+  work_there_
+      .notify_one();  // there is room for one more slot; the thread that opens it wakes the others
+  return slot;
 }
 
-/// Of the task's draft. Places are handed out once each; the draft's own fields were seen when it
-/// was come by, under the lock.
+/// Takes the next offsets of the task's slot. The thread has seen the slot's other members, under
+/// the lock, when it got the slot.
 bool SlotQueue::claim(Task& task) const {
-  BatchSlot& draft = *task.draft;
-  if (draft.dropped.load(std::memory_order_relaxed)) return false;
-  task.begin = draft.taken.fetch_add(limits_.task_images, std::memory_order_relaxed);
-  task.end = std::min(task.begin + limits_.task_images, draft.samples);
-  return task.begin < draft.samples;
+  BatchSlot& slot = *task.slot;
+  if (slot.dropped.load(std::memory_order_relaxed)) return false;
+  task.begin = slot.taken.fetch_add(limits_.task_images, std::memory_order_relaxed);
+  task.end = std::min(task.begin + limits_.task_images, slot.samples);
+  return task.begin < slot.samples;
 }
 
 bool SlotQueue::take(Task& task) {
   task.failed_at = BatchSlot::kNowhere;
   task.failure = nullptr;
   task.bad.clear();
-  if (task.draft && claim(task)) return true;
-  task.draft.reset();
+  if (task.slot && claim(task)) return true;
+  task.slot.reset();
   const std::lock_guard guard(lock_);
   while (has_work()) {
-    if (drafts_.empty() || !has_untaken(*drafts_.back())) {
+    if (slots_.empty() || !has_untaken(*slots_.back())) {
       open_next();
       continue;
     }
-    task.draft = drafts_.back();
+    task.slot = slots_.back();
     if (claim(task)) return true;
-    task.draft.reset();  // others took the rest meanwhile
+    task.slot.reset();  // others took the rest meanwhile
   }
   return false;
 }
 
 bool SlotQueue::has_work() const {
   if (stopped_) return false;
-  if (!drafts_.empty() && has_untaken(*drafts_.back())) return true;
+  if (!slots_.empty() && has_untaken(*slots_.back())) return true;
   const bool wanted = limits_.ahead || open_epoch_ <= asked_epoch_;
-  return open_ && !cannot_open_ && wanted && drafts_.size() < limits_.drafts;
+  return open_ && !cannot_open_ && wanted && slots_.size() < limits_.slots;
 }
 
 void SlotQueue::open_next() {
   try {
-    drafts_.push_back(open_(open_epoch_, open_batch_));
+    slots_.push_back(open_(open_epoch_, open_batch_));
   } catch (...) {
     cannot_open_ = std::current_exception();
     batch_there_.notify_one();
     return;
   }
   if (++open_batch_ == limits_.batches) ++open_epoch_, open_batch_ = 0;
-  if (drafts_.back()->samples == 0) batch_there_.notify_one();
+  if (slots_.back()->samples == 0) batch_there_.notify_one();
   work_there_.notify_all();
 }
 
 void SlotQueue::finish(const Task& task) {
-  BatchSlot& draft = *task.draft;
+  BatchSlot& slot = *task.slot;
   if (task.failure || !task.bad.empty()) {
     const std::lock_guard guard(lock_);
-    draft.bad.insert(task.bad.begin(), task.bad.end());
-    if (task.failed_at < draft.failed_at) {
-      draft.failed_at = task.failed_at;
-      draft.failure = task.failure;
+    slot.bad.insert(task.bad.begin(), task.bad.end());
+    if (task.failed_at < slot.failed_at) {
+      slot.failed_at = task.failed_at;
+      slot.failure = task.failure;
     }
   }
   const int64_t images = task.end - task.begin;
-  if (draft.done.fetch_add(images, std::memory_order_acq_rel) + images < draft.samples) return;
-  // A consumer that found the draft unfinished is asleep once the lock has been free.
+  if (slot.done.fetch_add(images, std::memory_order_acq_rel) + images < slot.samples) return;
+  // A consumer that found the slot unfinished is asleep once the lock has been free.
   { const std::lock_guard guard(lock_); }
   batch_there_.notify_one();
 }

@@ -1,18 +1,18 @@
 #include "data/samples/class_folders.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/files/system_files.h"
 #include "base/several_threads.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-/// The folders and images below one folder.
+/// Lists the folders and images below one folder.
 class Lister {
  public:
   Lister(const fs::path& folder, ClassListing& listing)
@@ -33,9 +33,9 @@ class Lister {
     const int file = ::dirfd(folder.get());
     struct stat status {};
     if (::fstat(file, &status) != 0) fail(path, errno);
-    const std::pair place(status.st_dev, status.st_ino);
-    if (std::find(above_.begin(), above_.end(), place) != above_.end()) return;
-    above_.push_back(place);
+    const std::pair identity(status.st_dev, status.st_ino);
+    if (std::ranges::find(above_, identity) != above_.end()) return;
+    above_.push_back(identity);
     const PathStamp before = path_stamp_of(file);
     const int64_t begin = wall_clock_ns();
     const auto folders = read(folder.get(), path);
@@ -51,7 +51,7 @@ class Lister {
     return folder;
   }
 
-  /// Returns the paths of the folders in it.
+  /// Notes the folder's images. Returns the paths of the folders in it.
   std::vector<std::string> read(DIR* folder, const std::string& path) {
     const std::string in = path.empty() ? "" : path + '/';
     std::vector<std::string> folders;
@@ -79,7 +79,7 @@ class Lister {
     struct stat status {};
     const bool known = ::fstatat(folder, entry.d_name, &status, 0) == 0;
     if (known && S_ISDIR(status.st_mode)) return true;
-    // Where it leads to a folder one day, the folder that it is in will not have changed.
+    // The link may lead to a folder one day, without a change of the folder that the link is in.
     const bool is_image =
         known && S_ISREG(status.st_mode) && file_kind_of(entry.d_name) == FileKind::image;
     if (entry.d_type == DT_LNK && !is_image)
@@ -94,7 +94,7 @@ class Lister {
 
   const std::string folder_, root_;
   ClassListing& listing_;
-  std::vector<std::pair<dev_t, ino_t>> above_;
+  std::vector<std::pair<dev_t, ino_t>> above_;  ///< the folder that is read, and its parents
 };
 
 }  // namespace
@@ -103,15 +103,12 @@ FileKind file_kind_of(std::string_view name) {
   if (is_system_file(name.substr(name.rfind('/') + 1))) return FileKind::other;
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return FileKind::other;
-  std::string ending(name.substr(dot));
-  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const std::string ending = lower_case(std::string(name.substr(dot)));
   for (const char* known : {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp",
-                            ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"}) {
+                            ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"})
     if (ending == known) return FileKind::image;
-  }
-  for (const char* known : {".heic", ".heif", ".avif", ".jp2", ".jxl", ".psd", ".exr"}) {
+  for (const char* known : {".heic", ".heif", ".avif", ".jp2", ".jxl", ".psd", ".exr"})
     if (ending == known) return FileKind::unreadable_image;
-  }
   return FileKind::other;
 }
 
@@ -124,7 +121,7 @@ std::vector<ClassListing> list_class_folders(const fs::path& folder,
     ClassListing& listing = listings[i];
     try {
       Lister(folder, listing).list(classes[i]);
-      std::sort(listing.images.begin(), listing.images.end());
+      std::ranges::sort(listing.images);
     } catch (const UserError&) {
       listing.error = std::current_exception();
     }
@@ -148,6 +145,18 @@ std::optional<std::vector<uint8_t>> class_table(const std::vector<std::string>& 
     for (const auto& [path, stamp] : listings[i].watched) writer.watch(path, stamp);
   }
   return writer.bytes();
+}
+
+std::vector<int32_t> indices_of(const std::vector<std::string>& classes,
+                                const std::vector<std::string>& names) {
+  std::unordered_map<std::string, int32_t> indices;
+  for (size_t i = 0; i < names.size(); ++i) indices.emplace(names[i], static_cast<int32_t>(i));
+  std::vector<int32_t> found;
+  for (const auto& name : classes) {
+    const auto index = indices.find(name);
+    found.push_back(index == indices.end() ? -1 : index->second);
+  }
+  return found;
 }
 
 }  // namespace composer

@@ -14,34 +14,38 @@
 
 namespace composer {
 
-/// What a file is, by the ending of its name; other where it is a system's (system_files.h).
+/// The kind of a file by the ending of its name; `other` for a system's file (system_files.h).
 enum class FileKind { image, unreadable_image, other };
 /// name: may be a path.
 FileKind file_kind_of(std::string_view name);
 
-/// The folder's path with a '/' behind it.
+/// The folder's path with a '/' at the end.
 std::string with_slash(const std::filesystem::path& folder);
 
 struct ClassListing {
-  std::vector<std::string> images;  ///< paths below the folder of the classes, sorted
-  /// Files that are not meant as images, but for hidden ones and those of systems.
+  std::vector<std::string> images;  ///< sorted paths below the folder of the classes
+  /// Number of files that are not meant as images, without hidden files and systems' files.
   int64_t others = 0;
-  std::string an_other{};  ///< the path of one of them
+  std::string an_other{};  ///< path of one such file
   /// The folders, and links that lead neither to folders nor to images, in no order.
   std::vector<std::pair<std::string, PathStamp>> watched;
-  std::exception_ptr error;  ///< what kept it from being listed: UserError
+  std::exception_ptr error;  ///< the UserError of a class that cannot be listed
 };
 
-/// The files of each class, those in deeper folders and behind links to folders included, that are
-/// meant as images. Links that lead back to a folder above are passed over, and folders of systems.
+/// The files of each class that are meant as images, also in deeper folders and behind links to
+/// folders. Links that lead back to a parent folder and systems' folders are skipped.
 std::vector<ClassListing> list_class_folders(const std::filesystem::path& folder,
                                              const std::vector<std::string>& classes);
 
-/// The images of one folder, in no order. Throws UserError where it cannot be read.
+/// The images of one folder, in no order. Throws UserError where the folder cannot be read.
 std::vector<std::string> images_below(const std::filesystem::path& folder);
 
-/// The table of such listings, to be kept; nothing where a class could not be listed.
+/// The table of the listings, for kept_table(); nullopt where a class could not be listed.
 std::optional<std::vector<uint8_t>> class_table(const std::vector<std::string>& classes,
                                                 const std::vector<ClassListing>& listings);
+
+/// The index of each class among `names`; -1: not among them.
+std::vector<int32_t> indices_of(const std::vector<std::string>& classes,
+                                const std::vector<std::string>& names);
 
 }  // namespace composer

@@ -18,10 +18,7 @@ StoredImage stored_image(std::span<const uint8_t> file, Image& decoded) {
             .orientation = header.orientation};
   }
   decode_image(file, decoded);
-  const auto bytes = static_cast<size_t>(decoded.height * decoded.width * decoded.channels);
-  return {.bytes = {decoded.pixels.data(), bytes},
-          .size = {decoded.height, decoded.width},
-          .channels = decoded.channels};
+  return stored_pixels(decoded);
 }
 
 FileStamp CodedSource::fetch(int64_t index, std::vector<uint8_t>& bytes,

@@ -50,11 +50,7 @@ const DecodedSource::Sample& DecodedSource::sample(int64_t index) const {
 }
 
 StoredImage DecodedSource::open(int64_t index, ReadScratch&) const {
-  const Image& image = sample(index).image;
-  const auto bytes = static_cast<size_t>(image.height * image.width * image.channels);
-  return {.bytes = {image.pixels.data(), bytes},
-          .size = {image.height, image.width},
-          .channels = image.channels};
+  return stored_pixels(sample(index).image);
 }
 
 }  // namespace composer

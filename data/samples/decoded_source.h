@@ -10,12 +10,12 @@ namespace composer {
 
 class DecodedSource final : public Source {
  public:
-  /// Decodes up to so many samples, spread over the source, whole; fewer where they would take up
-  /// more than 1 GiB. Each stands for its neighbours, of which there are as many as in the source.
-  /// Samples that cannot be read are left out. RunError where none can.
+  /// Decodes up to `most` whole samples, spread over the source; fewer where they would take more
+  /// than 1 GiB. Each stands for its neighbours: size() is that of the source. Samples that cannot
+  /// be read are left out. Throws RunError where none can be read.
   DecodedSource(std::shared_ptr<Source> source, int64_t most);
 
-  /// How many were decoded.
+  /// The number of decoded samples.
   int64_t decoded() const { return static_cast<int64_t>(samples_.size()); }
 
   int64_t size() const override { return source_->size(); }
@@ -35,7 +35,7 @@ class DecodedSource final : public Source {
   struct Sample {
     Image image;
     int64_t label;
-    int64_t index;  ///< in the source
+    int64_t index;  ///< index in the source
   };
   const Sample& sample(int64_t index) const;
 

@@ -5,9 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -34,7 +32,7 @@ constexpr std::array kLabelNames{"label", "class", "target", "class_id", "label_
 
 template <class Names>
 bool is_one_of(const std::string& name, const Names& names) {
-  return std::find(names.begin(), names.end(), lower_case(name)) != names.end();
+  return std::ranges::find(names, lower_case(name)) != names.end();
 }
 
 std::optional<int32_t> number_of(std::string_view text) {
@@ -44,7 +42,7 @@ std::optional<int32_t> number_of(std::string_view text) {
   return number;
 }
 
-/// A number as a program writes it, of any size: "1.0", "-3", "1e3"; not "nan", "3rd".
+/// Whether the text is a number of any size, such as "1.0", "-3", "1e3"; not "nan" or "3rd".
 bool is_decimal(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double number = 0;
@@ -63,7 +61,7 @@ using Take = std::function<void(int64_t line, Entry entry)>;
   throw UserError(file.string() + ":" + std::to_string(line) + ": " + problem);
 }
 
-/// Classes' names end up in checkpoints and in JSON.
+/// Throws UserError for a class name that is not UTF-8: names go to checkpoints and JSON.
 void check_utf8(const fs::path& file, int64_t line, const std::string& name) {
   if (find_invalid_utf8(name) != std::string::npos)
     fail(file, line, "the class '" + shown_utf8(name) + "' is not UTF-8; a list must be UTF-8");
@@ -74,7 +72,7 @@ std::string_view without_byte_order_mark(std::string_view text) {
   return text;
 }
 
-/// Takes the first line off the text. It ends with LF, CR LF or CR, which it does not have.
+/// Removes the first line from the text, and returns it without its end: LF, CR LF or CR.
 std::string_view take_line(std::string_view& text) {
   const size_t end = std::min(text.find_first_of("\r\n"), text.size());
   const auto line = text.substr(0, end);
@@ -82,7 +80,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-/// UserError where the file is UTF-16.
+/// Throws UserError where the file is UTF-16.
 void check_encoding(const fs::path& file, std::string_view text) {
   const bool marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
   if (marked || text.substr(0, 2).find('\0') != text.npos)
@@ -95,7 +93,7 @@ class Records {
   Records(std::string_view text, char separator)
       : text_(without_byte_order_mark(text)), separator_(separator) {}
 
-  /// False at the end. Empty lines are passed over. Throws the reason as a string.
+  /// False at the end. Skips empty lines. Throws the reason as a string.
   bool next(std::vector<std::string>& fields) {
     while (!text_.empty() && (text_[0] == '\n' || text_[0] == '\r')) skip(1);
     fields.clear();
@@ -110,7 +108,7 @@ class Records {
       throw std::string("text behind a closing quote");
     return true;
   }
-  /// That the record began in.
+  /// The line that the record began in.
   int64_t line() const { return line_; }
 
  private:
@@ -152,7 +150,7 @@ std::vector<std::string> all_trimmed(std::vector<std::string> names) {
   return names;
 }
 
-/// Whether a first line names columns: one has a usual name, and none is an image's.
+/// Whether a first line names columns: a field is a usual name, and no field is an image's name.
 bool is_header(const std::vector<std::string>& fields) {
   const auto is_usual = [](const std::string& field) {
     return is_one_of(field, kPathNames) || is_one_of(field, kLabelNames);
@@ -160,25 +158,18 @@ bool is_header(const std::vector<std::string>& fields) {
   const auto is_image = [](const std::string& field) {
     return file_kind_of(field) != FileKind::other;
   };
-  return std::any_of(fields.begin(), fields.end(), is_usual) &&
-         std::none_of(fields.begin(), fields.end(), is_image);
+  return std::ranges::any_of(fields, is_usual) && std::ranges::none_of(fields, is_image);
 }
 
-/// The whole path of a listed one.
-std::string below(const std::string& root, const std::string& path) {
-  return path.starts_with('/') ? path : root + path;
-}
-
-/// Of a whole path.
 bool is_file(const std::string& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
 }
 
-/// What a path without an image's ending lacks to be a file's, which may be nothing; nullopt: there
-/// is no such file.
+/// The ending that makes the path, which may have none, the path of a file; empty where the path
+/// needs none, nullopt where there is no such file.
 std::optional<std::string> ending_of(const std::string& root, const std::string& path) {
-  const std::string whole = below(root, path);
+  const std::string whole = absolute_path(root, path);
   if (is_file(whole)) return "";
   if (file_kind_of(path) != FileKind::other) return std::nullopt;
   for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".gif",
@@ -187,12 +178,13 @@ std::optional<std::string> ending_of(const std::string& root, const std::string&
   return std::nullopt;
 }
 
-constexpr size_t kMostLookedFor = 50;  ///< paths, before a list's files are taken to be elsewhere
+constexpr size_t kMostLookedFor =
+    50;  ///< paths that are looked for before the files are taken to be elsewhere
 
-/// Whether the first of all samples looks like a header of unusual names: only it is no image by
-/// its name, or has a label that is no number, or is two words, of which the label occurs once and
-/// no file is there. That takes a file of another sample, or, where none is found, that all other
-/// paths are no words and all other labels occur again.
+/// Decides whether the first sample is rather a header of unusual names. It is where it alone has a
+/// path that is no image, or a label that is no number. It also is where path and label are words,
+/// the label occurs once, no file has the path, and either a file of another sample exists, or no
+/// other path is a word and all other labels occur again.
 class HeaderDoubt {
  public:
   void add(const Entry& sample) {
@@ -209,7 +201,7 @@ class HeaderDoubt {
     }
     if (words_) ++labels_[sample.label];
   }
-  /// root: where files are looked for; nothing: nowhere.
+  /// root: folder of the files; nullopt: files are not looked for.
   bool holds(const std::optional<std::string>& root) const {
     if (samples_ < 2 || first_image_) return false;
     return images_ || (!first_number_ && numbers_) || (words_ && are_names(root));
@@ -227,20 +219,21 @@ class HeaderDoubt {
 
   int64_t samples_ = 0;
   bool first_image_ = false, first_number_ = false;
-  bool images_ = true, numbers_ = true, no_words_ = true;  ///< of all others
-  bool words_ = false;                                     ///< the first, without digits
+  bool images_ = true, numbers_ = true, no_words_ = true;  ///< hold for all other samples
+  bool words_ = false;  ///< path and label of the first sample are words
   Entry first_;
-  std::vector<std::string> others_;  ///< the first of their paths
+  std::vector<std::string> others_;  ///< paths of the next samples
   std::unordered_map<std::string, int64_t> labels_;
 };
 
-struct Places {
+/// Indices of the columns to read.
+struct ColumnIndices {
   size_t path;
-  std::optional<size_t> label;    ///< none: labels lack
-  std::vector<size_t> targets{};  ///< in place of the label
+  std::optional<size_t> label;    ///< nullopt: there are no labels
+  std::vector<size_t> targets{};  ///< read in place of the label
 };
 
-/// The first column of the name, or for "auto" of a usual one.
+/// The index of the first column with the name, or for "auto" with a usual name.
 template <class Names>
 std::optional<size_t> column_of(const std::string& wanted, const Names& usual,
                                 const std::vector<std::string>& fields) {
@@ -249,17 +242,17 @@ std::optional<size_t> column_of(const std::string& wanted, const Names& usual,
   return std::nullopt;
 }
 
-/// Of the columns in a header; nothing where the fields are no header.
-std::optional<Places> places_in(const std::vector<std::string>& fields,
-                                const ListColumns& columns) {
+/// The columns of a header; nullopt where the fields are no header.
+std::optional<ColumnIndices> columns_in(const std::vector<std::string>& fields,
+                                        const ListColumns& columns) {
   const auto path = column_of(columns.path, kPathNames, fields);
   const auto label = column_of(columns.label, kLabelNames, fields);
   const bool lacks = !label && columns.label_may_lack && columns.label == "auto";
   if (!path || (!label && !lacks) || path == label) return std::nullopt;
-  return Places{*path, label};
+  return ColumnIndices{*path, label};
 }
 
-/// Where all of a first line is one field because others separate theirs with something else.
+/// The end of a message about a first line of one field, which another character separates.
 std::string separator_hint(const std::vector<std::string>& fields) {
   if (fields.size() != 1 || fields.front().find_first_of(";\t,|") == std::string::npos) return "";
   return "; fields are separated by commas in a .csv file, by tabs in a .tsv file";
@@ -267,7 +260,7 @@ std::string separator_hint(const std::vector<std::string>& fields) {
 
 constexpr const char* kPaths = "of paths (path, file, ...)";
 
-/// wanted: the column, or what it is. key: that names it; empty where it does.
+/// wanted: the column's name, or with a `key`, which would name the column, a description.
 [[noreturn]] void fail_without_column(const fs::path& file, const std::vector<std::string>& fields,
                                       const std::string& wanted, const std::string& key = {}) {
   fail(file, 1,
@@ -287,18 +280,18 @@ constexpr const char* kPaths = "of paths (path, file, ...)";
   fail_without_column(file, fields, "of labels (label, class, ...)", "label");
 }
 
-/// Of the columns of numbers in a header, which there has to be.
-Places places_of_targets(const fs::path& file, const std::vector<std::string>& fields,
-                         const ListColumns& columns) {
-  const auto place = [&](const std::string& name) {
+/// The columns of a header that has to have columns of numbers.
+ColumnIndices target_columns(const fs::path& file, const std::vector<std::string>& fields,
+                             const ListColumns& columns) {
+  const auto index_of = [&](const std::string& name) {
     const auto found = column_of(name, kPathNames, fields);
     if (!found && name == "auto") fail_without_column(file, fields, kPaths, "path");
     if (!found) fail_without_column(file, fields, name);
     return *found;
   };
-  Places places{place(columns.path), {}};
-  for (const auto& target : columns.targets) places.targets.push_back(place(target));
-  return places;
+  ColumnIndices indices{index_of(columns.path), {}};
+  for (const auto& target : columns.targets) indices.targets.push_back(index_of(target));
+  return indices;
 }
 
 /// The numbers of a field or of a JSON value. Errors name the column.
@@ -318,8 +311,8 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
   for (auto& name : columns.targets) name = trimmed(name);
   Records records(text, separator);
   std::vector<std::string> fields, header;
-  std::optional<Places> places;
-  std::optional<HeaderDoubt> doubt;  // where the first line is taken for a sample
+  std::optional<ColumnIndices> indices;
+  std::optional<HeaderDoubt> doubt;  // set where the first line is read as a sample
   size_t count = 0;
   const auto next = [&] {
     try {
@@ -331,12 +324,12 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
   for (bool first = true; next(); first = false) {
     if (first) count = fields.size(), header = all_trimmed(fields);
     if (first && !columns.targets.empty()) {
-      places = places_of_targets(file, header, columns);
+      indices = target_columns(file, header, columns);
       continue;
     }
     if (first) {
-      places = places_in(header, columns);
-      if (places) continue;
+      indices = columns_in(header, columns);
+      if (indices) continue;
       if (columns.path != "auto" || columns.label != "auto" || is_header(header))
         fail_without_columns(file, header, columns);
       const bool paths_alone = count == 1 && columns.label_may_lack;
@@ -345,7 +338,7 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
              "expected two columns, path and label, or a first line that names them; "
              "it has " +
                  first_few(fields) + separator_hint(fields) + "; targets names columns of numbers");
-      places = Places{0, paths_alone ? std::nullopt : std::optional<size_t>(1)};
+      indices = ColumnIndices{0, paths_alone ? std::nullopt : std::optional<size_t>(1)};
       doubt.emplace();
     }
     if (fields.size() != count)
@@ -353,11 +346,11 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
            "has " + std::to_string(fields.size()) + " fields; the first line has " +
                std::to_string(count));
     Entry entry;
-    for (size_t i = 0; i < places->targets.size(); ++i)
+    for (size_t i = 0; i < indices->targets.size(); ++i)
       entry.targets.push_back(target_of(file, records.line(), columns.targets[i],
-                                        std::string_view(fields[places->targets[i]])));
-    if (places->label) entry.label = trimmed(fields[*places->label]);
-    entry.path = trimmed(fields[places->path]);
+                                        std::string_view(fields[indices->targets[i]])));
+    if (indices->label) entry.label = trimmed(fields[*indices->label]);
+    entry.path = trimmed(fields[indices->path]);
     if (doubt) doubt->add(entry);
     take(records.line(), std::move(entry));
   }
@@ -368,7 +361,7 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
              "meant; above a sample, write path,label");
 }
 
-/// The value of the wanted key, or of a usual one.
+/// The value of the wanted key, or for "auto" of a usual key; null: none.
 template <class Names>
 const nlohmann::json* value_of(const nlohmann::json& object, const std::string& wanted,
                                const Names& usual) {
@@ -378,7 +371,7 @@ const nlohmann::json* value_of(const nlohmann::json& object, const std::string& 
   return nullptr;
 }
 
-/// what: the wanted value is.
+/// what: a description of the wanted value.
 [[noreturn]] void fail_without_value(const fs::path& file, int64_t line,
                                      const nlohmann::json& object, const std::string& wanted,
                                      const char* what) {
@@ -426,7 +419,7 @@ void read_json_lines(const fs::path& file, std::string_view text, const ListColu
   }
 }
 
-/// root: where its files are looked for; nothing: nowhere.
+/// root: folder of the files; nullopt: files are not looked for.
 void read_list(const fs::path& file, const ListColumns& columns,
                const std::optional<std::string>& root, const Take& take) {
   const MappedFile mapping(file);
@@ -453,10 +446,10 @@ bool holds_numbers(const Value& value) {
 
 struct FirstColumn {
   std::string name;
-  bool has_numbers;  ///< in the first sample
+  bool has_numbers;  ///< whether the first sample has numbers there
 };
 
-/// Of the first record or object, where it names columns; empty where the list cannot be read.
+/// The columns of the first record or object; empty where the list cannot be read.
 std::vector<FirstColumn> first_columns(const fs::path& file, std::string_view text) {
   const std::string ending = lower_case(file.extension().string());
   std::vector<FirstColumn> columns;
@@ -472,7 +465,7 @@ std::vector<FirstColumn> first_columns(const fs::path& file, std::string_view te
     Records records(text, ending == ".tsv" ? '\t' : ',');
     records.next(names), records.next(fields);
     names = all_trimmed(std::move(names));
-  } catch (const std::string&) {  // reading the list will tell
+  } catch (const std::string&) {  // reading the list reports the error
     return {};
   }
   fields.resize(names.size());
@@ -481,28 +474,28 @@ std::vector<FirstColumn> first_columns(const fs::path& file, std::string_view te
   return columns;
 }
 
-/// Labels in the order of their first lines.
+/// The different labels of a list, in the order of their first lines.
 class Labels {
  public:
-  /// Returns the label's place among these.
-  int32_t place(const std::string& label, int64_t line) {
-    const auto [found, is_new] = places_.try_emplace(label, static_cast<int32_t>(texts_.size()));
+  /// Adds the label where it is new, and returns its index.
+  int32_t index_of(const std::string& label, int64_t line) {
+    const auto [found, is_new] = indices_.try_emplace(label, static_cast<int32_t>(texts_.size()));
     if (is_new) texts_.push_back(label), lines_.push_back(line);
     return found->second;
   }
 
   bool are_numbers() const {
-    return std::all_of(texts_.begin(), texts_.end(),
-                       [](const auto& text) { return number_of(text).has_value(); });
+    return std::ranges::all_of(texts_,
+                               [](const auto& text) { return number_of(text).has_value(); });
   }
   std::vector<std::string> sorted() const {
     auto names = texts_;
-    std::sort(names.begin(), names.end());
+    std::ranges::sort(names);
     return names;
   }
 
-  /// Where the labels are names: UserError when one is a number that no class has, as 1.0 is, and a
-  /// warning when some are whole numbers.
+  /// Checks labels that are names: throws UserError for a number that is no class, such as 1.0, and
+  /// warns of whole numbers among the names.
   void check_names(const fs::path& file) const {
     const auto is_class = [](const auto& text) { return number_of(text).has_value(); };
     for (size_t i = 0; i < texts_.size(); ++i)
@@ -518,7 +511,7 @@ class Labels {
               "' is no number: all labels are taken for names, numbered in their alphabet's order");
   }
 
-  /// The classes, each its own number.
+  /// The class of each label, where labels are the numbers of classes.
   std::vector<int32_t> numbers(const fs::path& file) const {
     std::vector<int32_t> classes;
     for (size_t i = 0; i < texts_.size(); ++i) {
@@ -533,24 +526,20 @@ class Labels {
     return classes;
   }
 
-  /// The classes, each the place of its name among `names`.
+  /// The class of each label: the index of its name among `names`.
   std::vector<int32_t> looked_up(const fs::path& file,
                                  const std::vector<std::string>& names) const {
-    std::vector<int32_t> classes;
-    std::unordered_map<std::string, int32_t> places;
-    for (const auto& name : names) places.emplace(name, static_cast<int32_t>(places.size()));
-    for (size_t i = 0; i < texts_.size(); ++i) {
-      const auto place = places.find(texts_[i]);
-      if (place == places.end())
-        fail(file, lines_[i],
-             "'" + texts_[i] + "' is none of the " + std::to_string(names.size()) + " classes");
-      classes.push_back(place->second);
+    auto classes = indices_of(texts_, names);
+    if (const auto none = std::ranges::find(classes, -1); none != classes.end()) {
+      const auto i = static_cast<size_t>(none - classes.begin());
+      fail(file, lines_[i],
+           "'" + texts_[i] + "' is none of the " + std::to_string(names.size()) + " classes");
     }
     return classes;
   }
 
  private:
-  std::unordered_map<std::string, int32_t> places_;
+  std::unordered_map<std::string, int32_t> indices_;
   std::vector<std::string> texts_;
   std::vector<int64_t> lines_;
 };
@@ -558,12 +547,12 @@ class Labels {
 /// A sample of a list.
 struct Listed {
   std::string path;
-  int32_t label;  ///< its place among the list's labels
+  int32_t label;  ///< index among the list's labels
   int64_t line;
 };
 
-/// Paths without an image's ending get that of the first file that is found of them, where it is
-/// not there without.
+/// Adds an ending to the paths that have no image's ending: the ending of the first such file that
+/// is found, which is empty where the file exists without one.
 void add_ending(const std::string& root, std::vector<Listed>& entries) {
   const auto has_none = [](const Listed& entry) {
     return file_kind_of(entry.path) == FileKind::other;
@@ -576,7 +565,7 @@ void add_ending(const std::string& root, std::vector<Listed>& entries) {
     if (has_none(entry)) entry.path += *ending;
 }
 
-/// What to say where a list's files are somewhere else: of the first of them.
+/// The end of a message about a list whose files are elsewhere. path: that of the first file.
 std::string images_dir_hint(const fs::path& list, const std::string& path) {
   const fs::path folder = list.parent_path();
   std::error_code error;
@@ -590,7 +579,7 @@ std::string images_dir_hint(const fs::path& list, const std::string& path) {
   return "; images_dir names the folder that they begin in";
 }
 
-/// Throws UserError. missing: places in `entries`, in order.
+/// Throws UserError. missing: indices in `entries`, in order.
 [[noreturn]] void fail_without_files(const fs::path& list, const std::string& root,
                                      const std::vector<Listed>& entries,
                                      const std::vector<size_t>& missing) {
@@ -599,7 +588,8 @@ std::string images_dir_hint(const fs::path& list, const std::string& path) {
   std::vector<std::string> problems;
   for (size_t i = 0; i < shown; ++i)
     problems.push_back(list.string() + ":" + std::to_string(entries[missing[i]].line) +
-                       ": there is no file '" + below(root, entries[missing[i]].path) + "'");
+                       ": there is no file '" + absolute_path(root, entries[missing[i]].path) +
+                       "'");
   if (all)
     problems.push_back(list.string() + ": none of its files is there, " +
                        std::to_string(missing.size()) + " in all" +
@@ -610,29 +600,27 @@ std::string images_dir_hint(const fs::path& list, const std::string& path) {
   throw UserError(problems);
 }
 
-/// Looks for the files of the entries, as ListedFiles has it.
+/// Looks for the files of the entries, as ListedFiles describes.
 void look_for(const fs::path& list, const ListedFiles& files, std::vector<Listed>& entries,
               SampleTableWriter& writer) {
   add_ending(files.root, entries);
   std::unordered_set<std::string> folders;
   for (const auto& entry : entries) folders.insert(entry.path.substr(0, entry.path.rfind('/') + 1));
-  for (const auto& folder : folders) {
-    const auto stamp = path_stamp_of(below(files.root, folder));
-    writer.watch(folder, settled(stamp, stamp, wall_clock_ns()));
-  }
+  for (const auto& folder : folders)
+    writer.watch(folder, settled_stamp_of(absolute_path(files.root, folder)));
   constexpr uint64_t at_once = 64;
   std::vector<char> there(entries.size());
   in_several_threads((entries.size() + at_once - 1) / at_once, [&](uint64_t batch) {
     const auto end = std::min<uint64_t>(entries.size(), (batch + 1) * at_once);
     for (uint64_t i = batch * at_once; i < end; ++i)
-      there[i] = is_file(below(files.root, entries[i].path));
+      there[i] = is_file(absolute_path(files.root, entries[i].path));
   });
   std::vector<size_t> missing;
   for (size_t i = 0; i < entries.size(); ++i)
     if (there[i] == 0) missing.push_back(i);
   if (missing.empty()) return;
   if (files.required) fail_without_files(list, files.root, entries, missing);
-  writer.watch("", PathStamp{});  // which equals nothing
+  writer.watch("", PathStamp{});  // which equals no stamp
 }
 
 }  // namespace
@@ -662,7 +650,7 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
   if (is_list_file(file)) {
     read_list(file, columns, std::nullopt, [&](int64_t line, const Entry& entry) {
       check_utf8(file, line, entry.label);
-      labels.place(entry.label, line);
+      labels.index_of(entry.label, line);
     });
     auto names = labels.sorted();
     if (names.empty()) throw UserError(file.string() + ": names no classes");
@@ -679,7 +667,7 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
       const auto one = trimmed(take_line(text));
       if (one.empty()) continue;
       check_utf8(file, line, one);
-      if (labels.place(one, line) != static_cast<int32_t>(all.size()))
+      if (labels.index_of(one, line) != static_cast<int32_t>(all.size()))
         fail(file, line, "names the class '" + one + "' again");
       all.push_back(one);
     }
@@ -727,7 +715,7 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
     }
     if (entry.label.empty()) fail(file, line, "has no label");
     check_utf8(file, line, entry.label);
-    entries.push_back({std::move(entry.path), labels.place(entry.label, line), line});
+    entries.push_back({std::move(entry.path), labels.index_of(entry.label, line), line});
   });
   if (entries.empty()) throw UserError(file.string() + ": lists no images");
   SampleTableWriter writer;

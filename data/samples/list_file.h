@@ -12,49 +12,50 @@
 namespace composer {
 
 struct ListColumns {
-  std::string path = "auto";   ///< auto: by its usual names, or the first of two
-  std::string label = "auto";  ///< auto: by its usual names, or the second of two
-  /// Those of numbers, several with blanks between them or as a list, that are read in place of
-  /// labels; none: labels.
+  std::string path = "auto";   ///< auto: a usual name, or the first of two columns
+  std::string label = "auto";  ///< auto: a usual name, or the second of two columns
+  /// Columns of numbers to read in place of labels, each with one number, several separated by
+  /// blanks, or a JSON list; empty: labels.
   std::vector<std::string> targets{};
-  bool label_may_lack = false;  ///< then labels are empty
+  bool label_may_lack = false;  ///< a list may have no labels, which are then empty
 };
 
-/// The files of a list, which are looked for. Paths that have no image's ending may leave out that
-/// of their files, the same for all. The table watches the folders that the files lie in; one that
-/// lacks some is made anew at each start.
+/// How the files of a list are looked for. Paths without an image's ending may lack the ending of
+/// their files, the same for all. The table watches the folders of the files; a table with missing
+/// files is made anew at each start.
 struct ListedFiles {
-  std::string root;      ///< a folder with its '/': relative paths begin there
-  bool required = true;  ///< UserError naming each line whose file is not there; else they stay
+  std::string root;      ///< folder of relative paths, with its '/'
+  bool required = true;  ///< missing files are a UserError naming each line; else they stay
 };
 
-/// Whether the file's name ends like that of a list: .csv, .tsv or .jsonl.
+/// Whether the file's name has the ending of a list: .csv, .tsv or .jsonl.
 bool is_list_file(const std::filesystem::path& file);
 
-/// The names of classes that labels are looked up in: the lines of a file, or the labels of a list,
-/// sorted; none where these are all numbers. Throws UserError.
+/// The names of classes that labels are looked up in: the lines of a file, or the sorted labels of
+/// a list; empty where these are all numbers. Throws UserError.
 std::vector<std::string> listed_classes(const std::filesystem::path& file,
                                         const ListColumns& columns);
 
-/// Names of the columns, or keys, beside the path's, that hold numbers in the first sample: those
-/// that targets may name. None where the first line names nothing. Throws UserError.
+/// Names of the columns or keys, without the path's, that have numbers in the first sample: targets
+/// may name them. Empty where the first line names no columns. Throws UserError.
 std::vector<std::string> listed_columns(const std::filesystem::path& file,
                                         const ListColumns& columns);
 
-/// An image that a list names, its path as seen from here, and its label; empty where it has none.
+/// An image of a list: its path from the current folder, and its label, which may be empty.
 struct ListedImage {
   std::string path, label;
   int64_t line = 0;
 };
 
-/// Those of a list, with or without labels, in its order; relative paths begin at its folder.
-/// Throws UserError naming the line that is wrong.
+/// The images of a list, with or without labels, in order; relative paths begin at the list's
+/// folder. Throws UserError naming a wrong line.
 std::vector<ListedImage> listed_images(const std::filesystem::path& file);
 
-/// The files that a list names, in its order, as a table; relative paths begin at its folder.
-/// Labels are numbers, if all of them are, or names in sorted order. classes: of listed_classes;
-/// labels are the places of their names there, or where it is empty numbers. files: where they are
-/// looked for; nothing: nowhere. Throws UserError naming the line, and column, that is wrong.
+/// The table of the files that a list names, in order; relative paths begin at the list's folder.
+/// Without `classes`, labels are numbers where all labels are; else names, numbered in sorted
+/// order. classes: from listed_classes(); labels are indices of their names there, or, where it is
+/// empty, numbers. files: how files are looked for; nullopt: they are not. Throws UserError naming
+/// a wrong line and column.
 SampleTableWriter list_table(const std::filesystem::path& file, const ListColumns& columns,
                              const std::optional<std::vector<std::string>>& classes,
                              const std::optional<ListedFiles>& files = {});

@@ -1,4 +1,4 @@
-// Samples of one size that are decoded already and lie in memory.
+// Decoded samples of one size in memory.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace composer {
 
 class MemorySource final : public Source {
  public:
-  /// pixels: [labels.size(), height, width, channels]. samples: with more than there are labels,
-  /// they come round again; without, one a label. name: of the file, for errors.
+  /// pixels: [labels.size(), height, width, channels]. samples: more samples than labels repeat the
+  /// images; nullopt: one sample per label. name: the file's name for error messages.
   MemorySource(std::string name, ImageSize size, int64_t channels, std::vector<uint8_t> pixels,
                std::vector<int32_t> labels, std::optional<int64_t> samples = {})
       : name_(std::move(name)),
@@ -22,9 +22,8 @@ class MemorySource final : public Source {
         pixels_(std::move(pixels)),
         labels_(std::move(labels)),
         samples_(samples.value_or(std::ssize(labels_))) {
-    if (pixels_.size() != labels_.size() * static_cast<size_t>(bytes())) {
+    if (pixels_.size() != labels_.size() * static_cast<size_t>(bytes()))
       throw std::logic_error("MemorySource: pixels and labels do not match");
-    }
   }
 
   int64_t size() const override { return samples_; }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/random.h"
 
 namespace composer {
 namespace {
@@ -18,7 +19,7 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A digit below `range`, drawn by `value` and `key`.
+/// A digit below `range`, a hash of `value` and `key`.
 uint64_t digit(uint64_t value, uint64_t key, uint64_t range) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(mix(value ^ key)) * range) >> 64);
 }
@@ -59,34 +60,30 @@ Sampler::Sampler(const Source& source, OrderOptions options)
     : options_(std::move(options)), repeats_(options_.kind == OrderKind::class_balanced) {
   std::vector<bool> seen(options_.subset.empty() ? 0 : static_cast<size_t>(source.size()));
   for (const int64_t sample : options_.subset) {
-    if (sample < 0 || sample >= source.size()) {
+    if (sample < 0 || sample >= source.size())
       throw UserError("rows: there is no sample " + std::to_string(sample) +
                       "; the data set has samples 0 to " + std::to_string(source.size() - 1));
-    }
-    const auto place = static_cast<size_t>(sample);
-    repeats_ = repeats_ || seen[place];
-    seen[place] = true;
+    const auto index = static_cast<size_t>(sample);
+    repeats_ = repeats_ || seen[index];
+    seen[index] = true;
   }
   size_ = options_.subset.empty() ? source.size() : static_cast<int64_t>(options_.subset.size());
-  if (options_.kind == OrderKind::quasi_random) {
+  if (options_.kind == OrderKind::quasi_random)
     group([&](int64_t sample) { return source.page(sample); });
-  } else if (options_.kind == OrderKind::class_balanced) {
+  else if (options_.kind == OrderKind::class_balanced)
     group([&](int64_t sample) { return label_of(source, sample); });
-  }
 }
 
 void Sampler::group(const std::function<int64_t(int64_t)>& group_of) {
   std::vector<int64_t> groups(static_cast<size_t>(size_));
   for (int64_t i = 0; i < size_; ++i) groups[static_cast<size_t>(i)] = group_of(member(i));
-  std::vector<uint32_t> places(groups.size());
-  std::iota(places.begin(), places.end(), 0u);
-  std::stable_sort(places.begin(), places.end(),
-                   [&](uint32_t a, uint32_t b) { return groups[a] < groups[b]; });
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (i == 0 || groups[places[i]] != groups[places[i - 1]]) {
+  std::vector<uint32_t> sorted(groups.size());
+  std::iota(sorted.begin(), sorted.end(), 0u);
+  std::ranges::stable_sort(sorted, {}, [&](uint32_t i) { return groups[i]; });
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (i == 0 || groups[sorted[i]] != groups[sorted[i - 1]])
       begins_.push_back(static_cast<int64_t>(i));
-    }
-    grouped_.push_back(static_cast<uint32_t>(member(places[i])));
+    grouped_.push_back(static_cast<uint32_t>(member(sorted[i])));
   }
   begins_.push_back(size_);
 }
@@ -108,12 +105,12 @@ EpochOrder Sampler::epoch(int64_t epoch) const {
   return {};
 }
 
-// The pages are shuffled and cut into windows; the samples of a window's pages are mixed.
+/// The pages are shuffled and cut into windows; the samples of a window's pages are mixed.
 EpochOrder Sampler::quasi_random(int64_t epoch) const {
   struct Layout {
     std::vector<int64_t> pages;     // shuffled
-    std::vector<int64_t> position;  // where each of them begins in the order without mixing
-    std::vector<int64_t> window;    // where each window begins
+    std::vector<int64_t> position;  // position of each page's first sample before mixing
+    std::vector<int64_t> window;    // position of each window's first sample
     std::vector<Permutation> mixed;
   };
   const auto time = static_cast<uint64_t>(epoch);
@@ -139,16 +136,16 @@ EpochOrder Sampler::quasi_random(int64_t epoch) const {
   return [this, layout, last_at_most](int64_t at) {
     const size_t window = last_at_most(layout->window, at);
     const int64_t begin = layout->window[window];
-    const int64_t place = begin + layout->mixed[window](at - begin);
-    const size_t next = last_at_most(layout->position, place);
+    const int64_t unmixed = begin + layout->mixed[window](at - begin);
+    const size_t next = last_at_most(layout->position, unmixed);
     const auto page = static_cast<size_t>(layout->pages[next]);
-    const int64_t in_page = place - layout->position[next];
+    const int64_t in_page = unmixed - layout->position[next];
     return static_cast<int64_t>(grouped_[static_cast<size_t>(begins_[page] + in_page)]);
   };
 }
 
-// Each run of as many positions as there are classes has every class once. The n-th visit to a
-// class takes its n-th sample in a shuffled order, shuffled anew once all have been taken.
+/// Each run of as many positions as there are classes has every class once. The n-th visit to a
+/// class takes its n-th sample in a shuffled order, shuffled anew once all have been taken.
 EpochOrder Sampler::class_balanced(int64_t epoch) const {
   const auto classes = static_cast<int64_t>(begins_.size()) - 1;
   return [this, classes, epoch](int64_t at) {
@@ -157,7 +154,7 @@ EpochOrder Sampler::class_balanced(int64_t epoch) const {
                            static_cast<uint64_t>(visit));
     const auto label = static_cast<size_t>(turn(at % classes));
     const int64_t count = begins_[label + 1] - begins_[label];
-    // Visits go on from epoch to epoch, so that a large class is seen whole.
+    // Visits are counted over all epochs, so that a large class is seen whole.
     const int64_t all = epoch * ((size_ + classes - 1) / classes) + visit;
     const Permutation shuffled(count, options_.seed, "data.class",
                                static_cast<uint64_t>(all / count), label);
@@ -185,9 +182,8 @@ std::vector<int64_t> parse_rows(std::string_view text, int64_t size, std::string
     const size_t dash = part.find('-');
     const int64_t first = number(part, part.substr(0, dash));
     int64_t last = first;
-    if (dash != std::string_view::npos) {
+    if (dash != std::string_view::npos)
       last = dash + 1 == part.size() ? size - 1 : number(part, part.substr(dash + 1));
-    }
     if (last < first) fail(part, "ends before it begins");
     for (int64_t row = first; row <= last; ++row) rows.push_back(row);
   }

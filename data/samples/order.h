@@ -1,5 +1,5 @@
-// In what order an epoch visits the samples: pure functions of (seed, epoch), each position found
-// at once.
+// The order in which an epoch visits the samples: a pure function of (seed, epoch), with random
+// access to each position.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/random.h"
 #include "data/samples/source.h"
 
 namespace composer {
 
 /// A random permutation of 0..n-1 that needs no memory: a Feistel network on pairs of digits
-/// (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"), keyed by where a Random would
-/// be.
+/// (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"), keyed by the arguments of a
+/// Random.
 class Permutation {
  public:
   /// n: 1 to 2^62.
@@ -25,8 +24,8 @@ class Permutation {
  private:
   static constexpr int kMostRounds = 24;
 
-  uint64_t n_, left_, right_;  // left_ * right_ >= n_, both near its root
-  int rounds_;                 // small digits mix slowly
+  uint64_t n_, left_, right_;  // left_ * right_ >= n_, both near its square root
+  int rounds_;                 // more for small n, whose digits mix slowly
   uint64_t keys_[kMostRounds];
 };
 
@@ -36,20 +35,20 @@ using EpochOrder = std::function<int64_t(int64_t position)>;
 enum class OrderKind {
   sequential,
   random,
-  quasi_random,    ///< random over windows of pages: for files larger than the memory
+  quasi_random,    ///< random within windows of pages: for files larger than memory
   class_balanced,  ///< every class equally often, whatever its number of samples
 };
 
 struct OrderOptions {
   OrderKind kind = OrderKind::sequential;
-  std::vector<int64_t> subset;  ///< the samples that take part, in this order; empty = all
+  std::vector<int64_t> subset;  ///< the samples that take part, in this order; empty: all
   uint64_t seed = 0;
-  int64_t window_pages = 64;  ///< of quasi_random: pages whose samples are mixed
+  int64_t window_pages = 64;  ///< pages whose samples quasi_random mixes
 };
 
 class Sampler {
  public:
-  /// Throws UserError for a subset that names a sample that is not there.
+  /// Throws UserError for a sample of the subset that the source does not have.
   Sampler(const Source& source, OrderOptions options);
 
   /// Samples an epoch.
@@ -69,8 +68,8 @@ class Sampler {
   OrderOptions options_;
   int64_t size_ = 0;
   bool repeats_;
-  std::vector<uint32_t> grouped_;  ///< the samples, those of one page or class together
-  std::vector<int64_t> begins_;    ///< of each group in it, and the end
+  std::vector<uint32_t> grouped_;  ///< the samples, grouped by page or class
+  std::vector<int64_t> begins_;    ///< begin of each group in grouped_, and the end
 };
 
 /// "0-99,200,300-" as numbers below `size`; a range without an end goes to the last. Throws

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "data/index/index_file.h"
 
 namespace composer {
@@ -11,7 +10,7 @@ namespace {
 
 using ChosenFiles = std::vector<RemoteFileSource::Chosen>;
 
-/// Where paths of the files begin: with the folder, where they lie in it.
+/// The prefix of the files' paths: the folder, where all files lie in it.
 std::string root_of(const Listing& listing, const ChosenFiles& chosen, const std::string& folder) {
   const bool below = std::ranges::all_of(chosen, [&](const auto& one) {
     return (listing.folder + listing.files[one.file].name).starts_with(folder);
@@ -50,12 +49,9 @@ RemoteFileSource::RemoteFileSource(std::shared_ptr<ObjectStore> store, CacheFold
 
 FileStamp RemoteFileSource::fetch(int64_t index, std::vector<uint8_t>& bytes,
                                   const RoomFor& room_for) const {
-  constexpr uint64_t kMostFileBytes = uint64_t{1} << 31;
   const auto block = static_cast<uint64_t>(index);
   const uint64_t begin = bounds_.begin(block), size = bounds_.end(block) - begin;
-  if (size > kMostFileBytes)
-    throw RunError("the file is too large: " + std::to_string(size) + " bytes");
-  if (room_for && !room_for(size)) throw RunError("there is no room for the file");
+  check_file_size(size, room_for);
   if (bytes.capacity() < size) bytes.clear();  // nothing to copy
   bytes.resize(size);
   cache_->read(begin, bytes);

@@ -1,4 +1,4 @@
-// Image files that a store has.
+// Image files in a remote store.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,17 @@
 
 namespace composer {
 
-/// Each is read whole when it is needed, and kept in the machine's cache. Samples are the files of
-/// the listing in the order of `chosen`.
+/// Reads each file whole when it is needed, and keeps it in the machine's cache. The samples are
+/// the files of the listing in the order of `chosen`.
 class RemoteFileSource final : public FileSource {
  public:
   struct Chosen {
-    size_t file;  ///< of the listing
+    size_t file;  ///< index in the listing
     int64_t label;
   };
 
-  /// folder: the files' own, in or below the listing's; keys of crop indices are paths below it.
-  /// name: of these files in the cache, where it is not the folder's.
+  /// folder: the folder of the files, in or below the listing's; keys of crop indices are paths
+  /// below it. name: the name of these files in the cache; empty: that of the folder.
   RemoteFileSource(std::shared_ptr<ObjectStore> store, CacheFolder& cache, const Listing& listing,
                    const std::vector<Chosen>& chosen, const std::string& folder, int64_t channels,
                    const std::string& name = {});
@@ -33,13 +33,13 @@ class RemoteFileSource final : public FileSource {
   std::optional<FileStamp> remote_stamp() const override { return FileStamp{}; }
 
  private:
-  std::vector<int64_t> versions_;  ///< of the files
+  std::vector<int64_t> versions_;  ///< versions of the files
   BlockBounds bounds_;
   std::shared_ptr<RangeCache> cache_;
 };
 
-/// The files of these paths, all of one store; the class of each is its place. Throws UserError
-/// that names those that are missing.
+/// The files of these paths, all of one store; the class of each is its index. Throws UserError
+/// that names missing files.
 std::shared_ptr<FileSource> open_remote_files(const std::vector<std::string>& paths,
                                               int64_t channels, const RemoteOptions& remote = {});
 

@@ -16,17 +16,24 @@
 namespace composer {
 namespace {
 
-/// For messages: the class's name where there is one, else its number.
+/// The class's name, or its number where it has none, for messages.
 std::string class_text(int64_t label, const std::vector<std::string>& names) {
   const bool named = label >= 0 && label < std::ssize(names);
   return named ? names[static_cast<size_t>(label)] : std::to_string(label);
 }
 
+/// The labels of the rows (empty: of all samples).
+std::set<int64_t> labels_of(const Source& source, const std::vector<int64_t>& rows) {
+  std::set<int64_t> labels;
+  for (const int64_t row : rows) labels.insert(label_of(source, row));
+  for (int64_t row = 0; rows.empty() && row < source.size(); ++row)
+    labels.insert(label_of(source, row));
+  return labels;
+}
+
 void warn_of_classes_left_out(const Source& source, const std::vector<int64_t>& rows,
                               const std::vector<std::string>& names) {
-  std::set<int64_t> present, all;
-  for (const int64_t row : rows) present.insert(label_of(source, row));
-  for (int64_t row = 0; row < source.size(); ++row) all.insert(label_of(source, row));
+  const auto present = labels_of(source, rows), all = labels_of(source, {});
   std::vector<std::string> missing;
   for (const int64_t label : all)
     if (!present.contains(label)) missing.push_back(class_text(label, names));
@@ -36,37 +43,31 @@ void warn_of_classes_left_out(const Source& source, const std::vector<int64_t>& 
             " (the samples of a folder come class by class)");
 }
 
-/// Lists of other programs do so, and leave an output of the network without samples.
-void warn_of_labels_from_one(const Source& source, const std::vector<std::string>& names) {
-  if (!names.empty() || source.num_values() > 0 || source.size() == 0) return;
-  int64_t lowest = 0;
-  try {
-    lowest = source.label(0);
-    for (int64_t row = 1; row < source.size() && lowest > 0; ++row)
-      lowest = std::min(lowest, source.label(row));
-  } catch (const RunError&) {
-    return;  // a lost one, of which who reads the sample will say so
-  }
-  if (lowest == 1)
-    log::warn("no sample to train on has label 0: labels count from 0, and do these count from 1?");
-}
-
-/// rows: empty = all.
-void warn_of_one_class(const Source& source, const std::vector<int64_t>& rows,
-                       const std::vector<std::string>& names) {
+/// Warns of training samples (rows; empty: all) of one class, and of labels without names that
+/// count from 1, as lists of other programs do: one output of the network would get no samples.
+void warn_of_labels(const Source& source, const std::vector<int64_t>& rows,
+                    const std::vector<std::string>& names) {
   const int64_t count = rows.empty() ? source.size() : std::ssize(rows);
-  if (source.num_values() > 0 || count < 2) return;
+  if (source.num_values() > 0 || count == 0) return;
   const auto label = [&](int64_t i) {
     return source.label(rows.empty() ? i : rows[static_cast<size_t>(i)]);
   };
   try {
     const int64_t first = label(0);
-    for (int64_t i = 1; i < count; ++i)
-      if (label(i) != first) return;
-    log::warn("all samples to train on are of one class, " + class_text(first, names) +
-              ": there is nothing to tell apart");
+    int64_t lowest = names.empty() && rows.empty() ? first : 0;
+    bool is_one_class = true;
+    for (int64_t i = 1; i < count && (is_one_class || lowest > 0); ++i) {
+      is_one_class = is_one_class && label(i) == first;
+      lowest = std::min(lowest, label(i));
+    }
+    if (lowest == 1)
+      log::warn(
+          "no sample to train on has label 0: labels count from 0, and do these count from 1?");
+    if (is_one_class && count > 1)
+      log::warn("all samples to train on are of one class, " + class_text(first, names) +
+                ": there is nothing to tell apart");
   } catch (const RunError&) {
-    return;  // a lost one, of which who reads the sample will say so
+    return;  // a lost label is reported when the sample is read
   }
 }
 
@@ -74,18 +75,10 @@ void warn_of_one_class(const Source& source, const std::vector<int64_t>& rows,
 void warn_of_classes_not_evaluated(const Source& source, const std::vector<int64_t>& rows,
                                    const std::vector<std::string>& names) {
   if (names.empty() || source.num_values() > 0) return;
-  std::vector<bool> present(names.size());
-  const auto note = [&](int64_t row) {
-    const int64_t label = label_of(source, row);
-    if (label >= 0 && label < std::ssize(names)) present[static_cast<size_t>(label)] = true;
-  };
-  if (rows.empty())
-    for (int64_t row = 0; row < source.size(); ++row) note(row);
-  else
-    std::ranges::for_each(rows, note);
+  const auto present = labels_of(source, rows);
   std::vector<std::string> missing;
   for (size_t i = 0; i < names.size(); ++i)
-    if (!present[i]) missing.push_back(names[i]);
+    if (!present.contains(static_cast<int64_t>(i))) missing.push_back(names[i]);
   if (missing.empty()) return;
   log::warn("the evaluation has no samples of " + std::to_string(missing.size()) + " of the " +
             std::to_string(names.size()) + " classes: " + first_few(missing));
@@ -93,7 +86,7 @@ void warn_of_classes_not_evaluated(const Source& source, const std::vector<int64
 
 using Classes = std::map<int64_t, std::vector<int64_t>>;
 
-/// The samples of each class, each once.
+/// The samples of each class, without repetition.
 Classes by_class(const Source& source, const std::vector<int64_t>& rows) {
   Classes classes;
   std::vector<bool> seen(static_cast<size_t>(source.size()));
@@ -105,7 +98,7 @@ Classes by_class(const Source& source, const std::vector<int64_t>& rows) {
   return classes;
 }
 
-/// Whether each sample of the source is evaluated on.
+/// For each sample of the source, whether it is on the side for evaluation.
 std::vector<bool> evaluated_samples(const Classes& classes, int64_t size, const Split& split) {
   std::vector<bool> evaluated(static_cast<size_t>(size), split.val == 1);
   if (split.val == 1) return evaluated;
@@ -141,8 +134,7 @@ std::vector<int64_t> chosen_rows(const Source& source, const std::string& text, 
                                  const LoaderOptions& options) {
   auto rows = parse_rows(text, source.size(), "rows");
   if (training && !rows.empty()) warn_of_classes_left_out(source, rows, options.class_names);
-  if (training && rows.empty()) warn_of_labels_from_one(source, options.class_names);
-  if (training) warn_of_one_class(source, rows, options.class_names);
+  if (training) warn_of_labels(source, rows, options.class_names);
   if (!training && !options.split) warn_of_classes_not_evaluated(source, rows, options.class_names);
   if (!options.split) return rows;
   if (rows.empty()) {

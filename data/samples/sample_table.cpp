@@ -3,12 +3,16 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 #include <ctime>
 
 #include "base/error.h"
+#include "base/files/atomic_file.h"
 #include "base/files/byte_reader.h"
 #include "base/files/checksum.h"
+#include "base/log.h"
+#include "base/several_threads.h"
+#include "data/files/file_lock.h"
 #include "data/samples/target_rows.h"
 
 namespace composer {
@@ -23,9 +27,9 @@ struct Header {
   char magic[16];
   uint64_t bytes;
   uint32_t crc;
-  uint32_t kind;  // kParts, and the coding
+  uint32_t kind;  // kParts and the SampleCoding
   uint64_t samples, runs, containers, names, watched, text_bytes;
-  uint64_t values;  // of each sample; 0: classes
+  uint64_t values;  // values of each sample; 0: classes
   uint64_t version;
 };
 static_assert(sizeof(Header) == 96);
@@ -52,7 +56,7 @@ PathStamp stamp_from(const struct stat& status) {
   return stamp;
 }
 
-/// Appends what can be copied as bytes, and zeros up to a multiple of 8.
+/// Appends bytes, and zeros up to a multiple of 8.
 class Sections {
  public:
   explicit Sections(size_t bytes) { all.reserve(bytes); }
@@ -96,9 +100,18 @@ int64_t wall_clock_ns() {
 }
 
 PathStamp settled(const PathStamp& before, const PathStamp& after, int64_t begin) {
-  constexpr int64_t coarsest_clock = 2'000'000'000;  // FAT's
+  constexpr int64_t coarsest_clock = 2'000'000'000;  // that of FAT
   const bool is_old = begin - std::max(before.modified, before.changed) >= coarsest_clock;
   return before == after && is_old ? before : PathStamp{};
+}
+
+PathStamp settled_stamp_of(const std::string& path) {
+  const auto stamp = path_stamp_of(path);
+  return settled(stamp, stamp, wall_clock_ns());
+}
+
+std::string absolute_path(std::string_view root, std::string_view path) {
+  return std::string(path.starts_with('/') ? "" : root).append(path);
 }
 
 SampleTable::SampleTable(std::vector<uint8_t> bytes) : owned_(std::move(bytes)), bytes_(owned_) {
@@ -281,7 +294,7 @@ void SampleTableWriter::set_values(const TargetRows& rows) {
 
 std::vector<uint8_t> SampleTableWriter::bytes() const {
   std::vector<uint64_t> begins = begins_;
-  std::string rest;  // of the texts
+  std::string rest;  // texts other than names of samples
   for (const auto* list : {&containers_, &target_names_, &watched_}) {
     for (const auto& text : *list) {
       begins.push_back(names_.size() + rest.size());
@@ -326,6 +339,91 @@ std::shared_ptr<const SampleTable> table_of_files(const std::vector<std::string>
   SampleTableWriter writer;
   for (const auto& file : files) writer.add_file(file, static_cast<int32_t>(writer.size()));
   return std::make_shared<const SampleTable>(writer.bytes());
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using Table = std::shared_ptr<const SampleTable>;
+
+/// Null where there is no whole table.
+Table read_table(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return nullptr;
+  try {
+    return std::make_shared<const SampleTable>(file);
+  } catch (const FormatError& problem) {
+    log::info(file.string() + ": " + problem.what() + "; it is made anew");
+  } catch (const UserError& problem) {
+    log::info(std::string(problem.what()) + "; it is made anew");
+  }
+  return nullptr;
+}
+
+bool has_classes(const SampleTable& table, const TableMaker& maker) {
+  return maker.classes.empty() || table.class_names() == maker.classes;
+}
+
+/// Whether all paths that the table watches are unchanged.
+bool is_unchanged(const SampleTable& table, const std::string& root) {
+  constexpr uint64_t at_once = 64;
+  std::atomic<bool> same = true;
+  in_several_threads((table.watched() + at_once - 1) / at_once, [&](uint64_t batch) {
+    const uint64_t end = std::min(table.watched(), (batch + 1) * at_once);
+    for (uint64_t i = batch * at_once; i < end && same; ++i) {
+      const auto [path, stamp] = table.watched(i);
+      if (!is_as_before(absolute_path(root, path), stamp)) same = false;
+    }
+  });
+  return same;
+}
+
+Table own_table(std::vector<uint8_t> bytes, const TableMaker& maker, const std::string& why) {
+  log::warn("each process " + maker.does + " by itself, at every start: " + why);
+  return std::make_shared<const SampleTable>(std::move(bytes));
+}
+
+/// A table of this process alone.
+Table own_table(const TableMaker& maker, const std::string& why) {
+  auto bytes = maker.make();
+  return bytes ? own_table(std::move(*bytes), maker, why) : nullptr;
+}
+
+}  // namespace
+
+Table kept_table(const fs::path& file, const TableMaker& maker) {
+  const auto usable = [&](const Table& table) {
+    return table && has_classes(*table, maker) && is_unchanged(*table, maker.root);
+  };
+  if (file.empty())
+    return own_table(maker, "neither XDG_CACHE_HOME nor HOME names a folder for it");
+  if (const auto table = read_table(file); usable(table)) return table;
+
+  const auto before = path_stamp_of(file.string());
+  std::error_code ignored;  // FileLock reports the problem
+  fs::create_directories(file.parent_path(), ignored);
+  const FileLock lock(file.string() + ".lock", maker.does);
+  if (!lock.problem().empty()) return own_table(maker, file.string() + ".lock: " + lock.problem());
+  if (!(path_stamp_of(file.string()) == before)) {
+    const auto table = read_table(file);
+    // A table that was made while this process waited is new enough.
+    if (lock.waited() ? table && has_classes(*table, maker) : usable(table)) return table;
+  }
+
+  auto bytes = maker.make();
+  if (!bytes) return nullptr;
+  try {
+    remove_partial_files(file.parent_path());
+    AtomicFile out(file);
+    out.write(*bytes);
+    out.commit();
+  } catch (const RunError& problem) {
+    return own_table(std::move(*bytes), maker, problem.what());
+  }
+  bytes.reset();
+  if (auto table = read_table(file)) return table;
+  throw RunError(file.string() + ": cannot be read after it was written");
 }
 
 }  // namespace composer

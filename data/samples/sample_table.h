@@ -1,9 +1,11 @@
-// Where the samples of a set lie: one table for folders of files, lists of files and archives.
+// The table of a set's samples, for folders of files, lists of files and archives alike. One
+// process of a machine makes a table, and keeps it in the user's cache.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,18 +20,18 @@ namespace composer {
 
 class TargetRows;
 
-/// How a file or folder was when a table was made of it, as far as its status tells.
+/// The status of a file or folder when a table was made of it.
 struct PathStamp {
   enum Kind : uint64_t {
-    changing,   ///< it may have changed since without another status: equals nothing
-    no_folder,  ///< no file either, or not there
+    changing,   ///< it may have changed since without another status: equals no stamp
+    no_folder,  ///< neither a file nor a folder, or missing
     folder,
     file,
   };
   Kind kind = changing;
   uint64_t inode = 0;
-  uint64_t bytes = 0;                 ///< of a file
-  int64_t modified = 0, changed = 0;  ///< contents, status; ns since 1970
+  uint64_t bytes = 0;                 ///< size of a file; 0 for a folder
+  int64_t modified = 0, changed = 0;  ///< times of the contents and of the status, ns since 1970
 
   bool operator==(const PathStamp& b) const {
     return kind != changing && kind == b.kind && inode == b.inode && bytes == b.bytes &&
@@ -38,72 +40,77 @@ struct PathStamp {
 };
 static_assert(sizeof(PathStamp) == 40);
 
-/// Of a path, whose links are followed.
+/// The stamp of a path, whose links are followed.
 PathStamp path_stamp_of(const std::string& path);
-/// Whether what lies there is what the stamp says: of no_folder, anything but a folder.
+/// Whether the path still has this stamp; for no_folder, whether it is no folder.
 bool is_as_before(const std::string& path, const PathStamp& stamp);
-/// Of an open file or folder.
+/// The stamp of an open file or folder.
 PathStamp path_stamp_of(int file);
-/// The stamp before something was read at `begin` (ns since 1970), given that after it: changing
-/// where they differ, or where the clock of the file system may not have moved on since a change.
+/// The stamp of something that was read at `begin` (ns since 1970), from the stamps before and
+/// after reading: `changing` where they differ, or where a change is so recent that the file
+/// system's clock may not have moved on since.
 PathStamp settled(const PathStamp& before, const PathStamp& after, int64_t begin);
+/// The settled() stamp of a path that is read from now on.
+PathStamp settled_stamp_of(const std::string& path);
 /// The time now, ns since 1970.
 int64_t wall_clock_ns();
 
-/// How the bytes of samples stand for images.
+/// The path itself where it is absolute, else the path below root, which ends with '/' or is empty.
+std::string absolute_path(std::string_view root, std::string_view path);
+
+/// How the bytes of samples code images.
 enum class SampleCoding : uint32_t {
   image_file = 0,  ///< JPEG, PNG, ...
   pil = 1,  ///< MosaicML's pil: width, height, length of the mode (32 bits each), mode, pixels
 };
 
-/// Samples as places in files, each a whole file or a part of one, and their classes or the numbers
-/// that they have in place of one. Paths are relative to a root that the table does not know, or
-/// absolute.
+/// Samples, each a whole file or a part of a file, with their classes, or with values in place of
+/// classes. Paths are absolute, or relative to a root that the table does not know.
 ///
-/// It lies in memory as in its file, all little-endian: a header of 96 bytes (magic, bytes of the
-/// file, CRC-32 of the rest and of the header with 0 in that place, what samples are, counts, the
-/// version); where each text begins, 8 bytes each (names of samples, containers, names of classes
-/// or numbers, what is watched; the end); the class of each sample, 4 bytes, 0 where there are
-/// numbers; these, 4 bytes each, sample by sample; of parts offsets, then lengths, 8 bytes each;
-/// runs of samples in one container (first sample, container), 16 bytes; stamps of what is watched,
-/// 40 bytes; the texts. Each begins at a multiple of 8. The version is of this format and of the
-/// rules by which samples and their classes are found.
+/// The layout in memory is that of the file, little-endian, with sections that begin at multiples
+/// of 8 bytes: a header of 96 bytes (magic, bytes of the file, CRC-32 of the file with 0 in the
+/// field of the CRC, kind of samples, counts, version); the offset of each text, 8 bytes (names of
+/// samples, containers, names of classes or values, watched paths; then the end); the class of each
+/// sample, 4 bytes, 0 where samples have values; the values, 4 bytes each, sample by sample; for
+/// parts of files the offsets, then the lengths, 8 bytes each; runs of samples in one container
+/// (first sample, container), 16 bytes; stamps of the watched paths, 40 bytes; the texts. The
+/// version covers this format and the rules by which samples and their classes are found.
 class SampleTable {
  public:
-  /// Throw FormatError when the bytes are no whole table, UserError when there is no such file.
+  /// Both throw FormatError when the bytes are not a whole table, UserError when there is no file.
   explicit SampleTable(std::vector<uint8_t> bytes);
   explicit SampleTable(const std::filesystem::path& file);
 
   int64_t size() const { return static_cast<int64_t>(samples_); }
-  bool has_parts() const { return parts_; }  ///< samples are parts of files
+  bool has_parts() const { return parts_; }  ///< whether samples are parts of files
   SampleCoding coding() const { return coding_; }
 
-  // About a sample. Throw RunError where the table's file can no longer be read.
+  // Properties of a sample. All throw RunError where the table's file can no longer be read.
 
-  /// The folder of a whole file, with its '/' ("" where its name is all), or the file of a part.
+  /// The folder of a whole file, with its '/' (empty for a name alone), or the file of a part.
   std::string_view container(int64_t sample) const { return text(containers_ + run_of(sample)); }
   uint64_t container_number(int64_t sample) const { return run_of(sample); }
-  /// Of a file in its folder, or of a part in its file.
+  /// The name of a file in its folder, or of a part in its file.
   std::string_view name(int64_t sample) const { return text(static_cast<uint64_t>(sample)); }
   int32_t label(int64_t sample) const { return number<int32_t>(labels_, sample); }
-  /// Writes num_values() numbers.
+  /// Writes the sample's num_values() values.
   void read_values(int64_t sample, std::span<float> values) const;
-  /// Of parts.
+  /// The extent of a part in its file.
   uint64_t offset(int64_t sample) const { return number<uint64_t>(offsets_, sample); }
   uint64_t length(int64_t sample) const { return number<uint64_t>(lengths_, sample); }
 
   uint64_t containers() const { return container_count_; }
   std::string_view container_text(uint64_t i) const { return text(containers_ + i); }
-  /// Names of the classes in order; empty where labels are numbers alone.
+  /// Names of the classes in order; empty where classes have numbers alone.
   std::vector<std::string> class_names() const;
-  /// One more than the largest label; 0 where samples have numbers in place of classes.
+  /// One more than the largest label; 0 where samples have values.
   int64_t classes() const { return classes_; }
-  /// How many numbers each sample has in place of a class; 0: it has a class.
+  /// The number of values that each sample has in place of a class; 0: classes.
   int64_t num_values() const { return static_cast<int64_t>(value_count_); }
-  /// What these are called, in order.
+  /// Names of the values, in order.
   std::vector<std::string> value_names() const;
 
-  /// What the table was made of.
+  /// A file or folder that the table was made of.
   struct Watched {
     std::string_view path;
     PathStamp stamp;
@@ -135,7 +142,7 @@ class SampleTable {
   }
   void check(std::span<const uint8_t> part) const;
 
-  std::string file_;  ///< for errors
+  std::string file_;  ///< path for error messages
   std::unique_ptr<const MappedFile> mapping_;
   std::vector<uint8_t> owned_;
   std::span<const uint8_t> bytes_;
@@ -144,7 +151,7 @@ class SampleTable {
   SampleCoding coding_ = SampleCoding::image_file;
   uint64_t samples_ = 0, runs_count_ = 0, container_count_ = 0, name_count_ = 0, watched_count_ = 0,
            value_count_ = 0;
-  uint64_t containers_ = 0, names_ = 0, paths_ = 0;  ///< numbers of the first texts
+  uint64_t containers_ = 0, names_ = 0, paths_ = 0;  ///< index of the first text of each kind
   int64_t classes_ = 0;
   std::span<const uint8_t> begins_, labels_, values_, offsets_, lengths_, runs_, stamps_, texts_;
 };
@@ -155,13 +162,13 @@ class SampleTableWriter {
   explicit SampleTableWriter(bool parts = false, SampleCoding coding = SampleCoding::image_file)
       : parts_(parts), coding_(coding) {}
 
-  /// A whole file.
+  /// Adds a whole file.
   void add_file(std::string_view path, int32_t label);
-  /// Of a table of parts.
+  /// Adds a part of a file, to a table of parts.
   void add_part(std::string_view file, std::string_view name, uint64_t offset, uint64_t length,
                 int32_t label);
   void add_class(std::string_view name) { target_names_.emplace_back(name); }
-  /// In place of classes, of a table whose labels are 0. rows: one of each sample.
+  /// Gives the samples values in place of classes; their labels must be 0. rows: one per sample.
   void set_values(const TargetRows& rows);
   void watch(std::string_view path, const PathStamp& stamp);
 
@@ -178,18 +185,34 @@ class SampleTableWriter {
   const bool parts_;
   const SampleCoding coding_;
   std::string names_;
-  std::vector<uint64_t> begins_;  ///< of names
+  std::vector<uint64_t> begins_;  ///< offsets of the names
   std::vector<int32_t> labels_;
   std::vector<uint64_t> offsets_, lengths_;
   std::vector<Run> runs_;
   std::vector<float> values_;
-  uint64_t value_count_ = 0;  ///< of each sample
+  uint64_t value_count_ = 0;  ///< values of each sample
   std::vector<std::string> containers_, target_names_, watched_;
-  std::unordered_map<std::string, uint64_t> numbers_;  ///< of containers
+  std::unordered_map<std::string, uint64_t> numbers_;  ///< numbers of the containers
   std::vector<PathStamp> stamps_;
 };
 
-/// A table of whole files; their classes are their places.
+/// A table of whole files; the class of each is its index.
 std::shared_ptr<const SampleTable> table_of_files(const std::vector<std::string>& files);
+
+struct TableMaker {
+  std::string does;                    ///< for the log: "lists the files of /data/train"
+  std::string root;                    ///< prefix of the relative paths that a table watches
+  std::vector<std::string> classes{};  ///< classes that the table must have; empty: any
+  /// Makes the table's bytes; nullopt where there is no table.
+  std::function<std::optional<std::vector<uint8_t>>()> make;
+};
+
+/// The table in `file`, where all paths that the table watches are unchanged; else a new table,
+/// which is written to `file`. All processes of a machine map the same table; while one process
+/// makes it, the others wait for it. Where the table cannot be kept, or `file` is empty, the log
+/// says why, and each process makes its own. Null where make() returns nullopt; throws what make()
+/// throws.
+std::shared_ptr<const SampleTable> kept_table(const std::filesystem::path& file,
+                                              const TableMaker& maker);
 
 }  // namespace composer

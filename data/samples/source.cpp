@@ -6,20 +6,16 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
-#include "data/formats/decode.h"
 #include "data/pixels/copy.h"
 #include "data/pixels/orient.h"
 #include "data/samples/coded_source.h"
 
 namespace composer {
 namespace {
-
-constexpr int64_t kMostFileBytes = int64_t{1} << 31;
 
 struct Descriptor {
   int number;
@@ -32,12 +28,7 @@ struct Descriptor {
   throw RunError(std::string(what) + ": " + std::strerror(errno));
 }
 
-void copy_to(const ImageView& from, Image& image) {
-  image.resize(from.height, from.width, from.channels);
-  copy_pixels(from, false, image.pixels.data());
-}
-
-/// stored: the size that the stream should have.
+/// stored: the size that the stream must have.
 ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequest& request,
                       ReadScratch& scratch) {
   std::vector<uint8_t>* recorded = image.index.records() ? &scratch.index : nullptr;
@@ -45,22 +36,18 @@ ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequ
   const auto part =
       scratch.decoder.decode(image.bytes, request, image.index.index(), recorded, nullptr, kept);
   const auto up = [&](int64_t side) { return (side + request.scale - 1) / request.scale; };
-  if (part.whole != ImageSize{up(stored.height), up(stored.width)}) {
+  if (part.whole != ImageSize{up(stored.height), up(stored.width)})
     throw RunError("the JPEG is not " + std::to_string(stored.width) + " x " +
                    std::to_string(stored.height) + ", as the file says");
-  }
-  if (scratch.decoder.has_recorded()) {
-    if (image.mapping != nullptr) image.mapping->check(image.bytes);
-    image.index.record(scratch.index);
-  }
-  if (kept != nullptr && kept->made) {
-    if (image.mapping != nullptr) image.mapping->check(image.bytes);
-    image.index.keep(*kept);
-  }
+  const bool keeps = kept != nullptr && kept->made;
+  if (image.mapping != nullptr && (scratch.decoder.has_recorded() || keeps))
+    image.mapping->check(image.bytes);
+  if (scratch.decoder.has_recorded()) image.index.record(scratch.index);
+  if (keeps) image.index.keep(*kept);
   return part;
 }
 
-/// Of a stream that is not upright. request.region: upright.
+/// Decodes a stream that is not upright. request.region: of the upright image.
 ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
                         ReadScratch& scratch) {
   const ImageSize stored =
@@ -72,6 +59,13 @@ ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
 }
 
 }  // namespace
+
+StoredImage stored_pixels(const Image& image) {
+  const auto bytes = static_cast<size_t>(image.height * image.width * image.channels);
+  return {.bytes = {image.pixels.data(), bytes},
+          .size = {image.height, image.width},
+          .channels = image.channels};
+}
 
 void ReadScratch::give_back(ImageSize size) {
   const size_t room = file.capacity() + image.pixels.capacity() + upright.pixels.capacity() +
@@ -107,28 +101,31 @@ ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_
     part = decode_part(image, image.size, request, scratch);
   }
   if (channels == 1 && part.pixels.channels == 3) {
-    Image& gray = image.jpeg ? scratch.image : scratch.upright;  // not where the pixels lie
-    copy_to(part.pixels, gray);
+    Image& gray = image.jpeg ? scratch.image : scratch.upright;  // the one without the pixels
+    gray.resize(part.pixels.height, part.pixels.width, part.pixels.channels);
+    copy_pixels(part.pixels, false, gray.pixels.data());
     to_gray(gray);
     part.pixels = gray.view();
   }
   return part;
 }
 
+void check_file_size(uint64_t bytes, const RoomFor& room_for) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 31;
+  if (bytes > kMostBytes)
+    throw RunError("the file is too large: " + std::to_string(bytes) + " bytes");
+  if (room_for && !room_for(bytes)) throw RunError("there is no room for the file");
+}
+
 FileStamp read_file(const char* path, std::vector<uint8_t>& bytes, const RoomFor& room_for) {
-  // Without O_NONBLOCK a pipe would be waited for.
+  // Without O_NONBLOCK opening a pipe would block.
   const Descriptor file{::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number < 0) fail("cannot open the file");
   struct stat status {};
   if (::fstat(file.number, &status) != 0) fail("cannot read the file");
   if (!S_ISREG(status.st_mode)) throw RunError("not a regular file");
-  if (status.st_size > kMostFileBytes) {
-    throw RunError("the file is too large: " + std::to_string(status.st_size) + " bytes");
-  }
-  if (room_for && !room_for(static_cast<uint64_t>(status.st_size))) {
-    throw RunError("there is no room for the file");
-  }
   const auto size = static_cast<size_t>(status.st_size);
+  check_file_size(size, room_for);
   if (bytes.capacity() < size || far_above(bytes.capacity(), size))
     bytes = std::vector<uint8_t>();  // nothing to copy
   bytes.resize(size);
@@ -144,19 +141,16 @@ FileStamp read_file(const char* path, std::vector<uint8_t>& bytes, const RoomFor
   return {done, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-std::string FileSource::path(int64_t index) const {
-  const auto folder = table_->container(index);
-  std::string path = folder.starts_with('/') ? "" : root_;
-  path.append(folder).append(table_->name(index));
-  return path;
-}
-
-std::string FileSource::name(int64_t index) const {
+std::string TableSource::name(int64_t index) const {
   try {
     return path(index);
   } catch (const RunError&) {
-    return root_ + ", sample " + std::to_string(index);  // open() will tell
+    return root_ + ", sample " + std::to_string(index);
   }
+}
+
+std::string FileSource::path(int64_t index) const {
+  return absolute_path(root_, table_->container(index)).append(table_->name(index));
 }
 
 FileStamp FileSource::fetch(int64_t index, std::vector<uint8_t>& bytes,
@@ -191,11 +185,10 @@ std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, 
   for (const auto& file : files) {
     std::error_code error;
     const auto status = std::filesystem::status(file, error);
-    if (!std::filesystem::exists(status)) {
+    if (!std::filesystem::exists(status))
       problems.push_back(file + ": no such file");
-    } else if (!std::filesystem::is_regular_file(status)) {
+    else if (!std::filesystem::is_regular_file(status))
       problems.push_back(file + ": not a file; expected an image");
-    }
   }
   if (!problems.empty()) throw UserError(std::move(problems));
   return std::make_shared<FileSource>(table_of_files(files), "", channels);

@@ -42,7 +42,7 @@ double plain(const uint8_t* at) {
   return static_cast<double>(value);
 }
 
-/// IEEE 754's 16 bits.
+/// A 16-bit float of IEEE 754.
 double half(const uint8_t* at) {
   uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
@@ -122,7 +122,7 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
-/// Of one or more samples, by target: the first ones decide.
+/// Takes the counts of numbers by target from the first sample, and checks those of later ones.
 void TargetRows::take_counts(const std::vector<size_t>& counts) {
   if (counts_.empty()) {
     const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});

@@ -1,20 +1,19 @@
 #include "data/samples/transform.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "data/pixels/copy.h"
-#include "data/samples/ffcv_crop.h"
 
 namespace composer {
 namespace {
 
-// Python's round(): halves go to the even neighbour.
+/// Python's round(): halves go to the even neighbour.
 int64_t round_half_even(double value) { return static_cast<int64_t>(std::nearbyint(value)); }
 
 Box whole_of(ImageSize size) { return {0, 0, size.height, size.width}; }
 
-/// The largest fraction at which the crop is still no smaller than the result.
+/// The largest divisor (1, 2, 4, 8) at which the crop is no smaller than the result.
 int decode_scale(const Box& crop, ImageSize size) {
   int scale = 1;
   while (scale < 8 && crop.height >= 2 * scale * size.height &&
@@ -29,7 +28,7 @@ int decode_scale(const Box& crop, ImageSize size) {
 Pipeline::Pipeline(const Transform& transform, int64_t channels)
     : transform_(transform), channels_(channels) {}
 
-bool Pipeline::run(const StoredImage& image, ImageSize size, const SampleKey& place, uint8_t* out) {
+bool Pipeline::run(const StoredImage& image, ImageSize size, const SampleKey& key, uint8_t* out) {
   const Transform& t = transform_;
   const bool resized_first = t.resize_size > 0 && t.kind != Transform::Kind::center_crop;
   const StoredImage current = resized_first ? first_resized(image) : image;
@@ -38,9 +37,9 @@ bool Pipeline::run(const StoredImage& image, ImageSize size, const SampleKey& pl
       whole(current, size, out);
       return false;
     case Transform::Kind::pad_and_crop:
-      return pad_and_crop(current, size, place, out);
+      return pad_and_crop(current, size, key, out);
     case Transform::Kind::random_resized_crop:
-      return random_resized_crop(current, size, place, out);
+      return random_resized_crop(current, size, key, out);
     case Transform::Kind::center_crop:
       center_crop(current, size, out);
       return false;
@@ -48,7 +47,7 @@ bool Pipeline::run(const StoredImage& image, ImageSize size, const SampleKey& pl
   return false;
 }
 
-/// Box to size, of which the window is written.
+/// Resizes the box to the size, and writes the window of the result.
 void Pipeline::resize(const StoredImage& image, const Box& box, ImageSize size, const Box& window,
                       bool flip, uint8_t* out) {
   JpegRequest request{.region = {}, .scale = 1, .dct = transform_.dct};
@@ -61,7 +60,7 @@ void Pipeline::resize(const StoredImage& image, const Box& box, ImageSize size, 
     request.scale = decode_scale(box, size);
   }
   if (request.scale == 1) {
-    // Pixels outside the box do not weigh in: the crop is an image of its own.
+    // The crop is resized as an image of its own: pixels outside the box have no weight.
     const ImageSize crop{box.height, box.width};
     const Area all{0, 0, static_cast<double>(box.height), static_cast<double>(box.width)};
     plan_.make(transform_.filter, crop, all, size, window);
@@ -96,15 +95,15 @@ StoredImage Pipeline::first_resized(const StoredImage& image) {
   return {.bytes = {resized_.data(), bytes}, .size = first, .channels = channels_};
 }
 
-bool Pipeline::draw_flip(const SampleKey& place) const {
+bool Pipeline::draw_flip(const SampleKey& key) const {
   return transform_.flip > 0 &&
-         Random(place.seed, "data.flip", place.epoch, place.sample).uniform() < transform_.flip;
+         Random(key.seed, "data.flip", key.epoch, key.sample).uniform() < transform_.flip;
 }
 
-bool Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const SampleKey& place,
+bool Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const SampleKey& key,
                             uint8_t* out) {
   const Transform& t = transform_;
-  Random random(place.seed, "data.crop", place.epoch, place.sample);
+  Random random(key.seed, "data.crop", key.epoch, key.sample);
   const auto offset = [&](int64_t length, int64_t crop) {
     return random.below(std::max<int64_t>(length + 2 * t.padding - crop, 0) + 1) - t.padding;
   };
@@ -114,7 +113,7 @@ bool Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const Samp
   const ImageView all = read_part(image, {.region = whole_of(image.size), .scale = 1, .dct = t.dct},
                                   channels_, scratch_)
                             .pixels;
-  const bool flip = draw_flip(place);
+  const bool flip = draw_flip(key);
   if (size == t.size) {
     copy_window(all, window, t.border, flip, out);
     return flip;
@@ -126,10 +125,10 @@ bool Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const Samp
   return flip;
 }
 
-bool Pipeline::random_resized_crop(const StoredImage& image, ImageSize size, const SampleKey& place,
+bool Pipeline::random_resized_crop(const StoredImage& image, ImageSize size, const SampleKey& key,
                                    uint8_t* out) {
-  Random random(place.seed, "data.crop", place.epoch, place.sample);
-  const bool flip = draw_flip(place);
+  Random random(key.seed, "data.crop", key.epoch, key.sample);
+  const bool flip = draw_flip(key);
   resize(image, draw_crop(image.size, random), size, flip, out);
   return flip;
 }
@@ -143,8 +142,8 @@ void Pipeline::center_crop(const StoredImage& image, ImageSize size, uint8_t* ou
     return resize(image, ffcv_center_crop(image.size, ratio), size, false, out);
   }
   const ImageSize whole = t.resize_size > 0 ? resized(image.size, t.resize_size) : image.size;
-  // Where the crop is larger than the image, torchvision pads the smaller half of the difference
-  // first.
+  // Where the crop is larger than the image, torchvision pads the smaller half of the difference at
+  // the top and left.
   const auto start = [](int64_t length, int64_t crop) {
     return crop > length ? -((crop - length) / 2)
                          : round_half_even(static_cast<double>(length - crop) / 2.0);
@@ -162,6 +161,13 @@ void Pipeline::center_crop(const StoredImage& image, ImageSize size, uint8_t* ou
   resize(image, all, whole, {top, left, seen.height, seen.width}, false, resized_.data());
   copy_window({resized_.data(), seen.height, seen.width, channels_, seen.width * channels_},
               {window.top - top, window.left - left, window.height, window.width}, {}, false, out);
+}
+
+Box ffcv_center_crop(ImageSize image, double ratio) {
+  const int64_t shorter = std::min(image.height, image.width);
+  const auto wanted = static_cast<int64_t>(ratio * static_cast<double>(shorter));
+  const int64_t side = std::clamp<int64_t>(wanted, 1, shorter);
+  return {(image.height - side) / 2, (image.width - side) / 2, side, side};
 }
 
 ImageSize resized(ImageSize image, int64_t length) {

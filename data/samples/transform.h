@@ -1,5 +1,5 @@
-// What happens to an image between the file and the batch: crops, sizes, flips. Every draw depends
-// on nothing but (seed, epoch, sample).
+// The transforms of an image between the file and the batch: crops, sizes, flips. Every random draw
+// is a pure function of (seed, epoch, sample).
 #pragma once
 
 #include <vector>
@@ -17,44 +17,44 @@ namespace composer {
 struct Transform {
   enum class Kind {
     whole,                ///< the whole image
-    pad_and_crop,         ///< train: a border around, `size` somewhere in it, flip
-    random_resized_crop,  ///< train: a random part of random shape, flip
-    center_crop,          ///< eval: the middle
+    pad_and_crop,         ///< train: a border, a random crop of `size`, flip
+    random_resized_crop,  ///< train: a random crop of random shape, flip
+    center_crop,          ///< eval: the middle of the image
   };
 
   Kind kind = Kind::whole;
-  int64_t resize_size = -1;  ///< length that the shorter side gets first; -1 = stays
-  ImageSize size;            ///< of the result
-  double flip = 0.5;         ///< how often pad_and_crop and random_resized_crop mirror left-right
+  int64_t resize_size = -1;  ///< length of the shorter side before the crop; -1: unchanged
+  ImageSize size;            ///< size of the result
+  double flip = 0.5;         ///< probability of a left-right flip in the two random crops
   int64_t padding = 4;       ///< of pad_and_crop
   Border border{};           ///< of pad_and_crop
   ResizeFilter filter = ResizeFilter::triangle;
   Dct dct = Dct::accurate;
-  /// With the triangle filter: decode JPEG at 1/2, 1/4 or 1/8 where a crop is at least twice, four
-  /// or eight times the result.
+  /// With the triangle filter, JPEG is decoded at 1/2, 1/4 or 1/8 where a crop is at least 2, 4 or
+  /// 8 times the result.
   bool scaled_decode = false;
-  /// center_crop as FFCV: the middle square of size/resize_size of the shorter side, then the size.
+  /// center_crop as FFCV's: the middle square of size/resize_size of the shorter side, resized.
   bool ffcv_center = false;
 };
 
-/// One thread's way from a stored image to the pixels of a batch.
+/// Transforms stored images into the pixels of a batch, for one thread.
 class Pipeline {
  public:
-  /// transform must outlive it. channels: 1 or 3, of the result.
+  /// transform must outlive the pipeline. channels: 1 or 3, of the result.
   Pipeline(const Transform& transform, int64_t channels);
 
-  /// Writes `size` pixels to out. A size other than transform.size resizes the random crop, or what
-  /// the transform would have given, to that. Returns whether it mirrored the image. Throws
-  /// RunError with the reason.
-  bool run(const StoredImage& image, ImageSize size, const SampleKey& place, uint8_t* out);
+  /// Writes an image of `size` to out. A size other than transform.size resizes the random crop, or
+  /// the transform's result. Returns whether the image was mirrored. Throws RunError with the
+  /// reason.
+  bool run(const StoredImage& image, ImageSize size, const SampleKey& key, uint8_t* out);
 
-  /// What the image given to run() is read into.
+  /// The scratch that the image of run() was opened with.
   ReadScratch& scratch() { return scratch_; }
 
  private:
   void whole(const StoredImage& image, ImageSize size, uint8_t* out);
-  bool pad_and_crop(const StoredImage& image, ImageSize size, const SampleKey& place, uint8_t* out);
-  bool random_resized_crop(const StoredImage& image, ImageSize size, const SampleKey& place,
+  bool pad_and_crop(const StoredImage& image, ImageSize size, const SampleKey& key, uint8_t* out);
+  bool random_resized_crop(const StoredImage& image, ImageSize size, const SampleKey& key,
                            uint8_t* out);
   void center_crop(const StoredImage& image, ImageSize size, uint8_t* out);
   void resize(const StoredImage& image, const Box& box, ImageSize size, const Box& window,
@@ -63,7 +63,7 @@ class Pipeline {
     resize(image, box, size, {0, 0, size.height, size.width}, flip, out);
   }
   StoredImage first_resized(const StoredImage& image);
-  bool draw_flip(const SampleKey& place) const;
+  bool draw_flip(const SampleKey& key) const;
 
   const Transform& transform_;
   const int64_t channels_;
@@ -72,11 +72,15 @@ class Pipeline {
   std::vector<uint8_t> resized_, cropped_;
 };
 
-/// The part of an image that torchvision's RandomResizedCrop takes (scale 0.08..1 of the area,
-/// ratio 3/4..4/3).
+/// The crop of torchvision's RandomResizedCrop (scale 0.08..1 of the area, ratio 3/4..4/3).
 Box draw_crop(ImageSize image, Random& random);
 
-/// The size after the shorter side became `length`, rounded as torchvision's Resize does.
+/// The crop of FFCV's CenterCropRGBImageDecoder, which then resizes it by area: a square of `ratio`
+/// (above 0, at most 1) times the shorter side, rounded down but at least one pixel, in the middle,
+/// rounded up and left. FFCV's random crop follows the same law as torchvision's (draw_crop).
+Box ffcv_center_crop(ImageSize image, double ratio);
+
+/// The size after resizing the shorter side to `length`, rounded as torchvision's Resize does.
 ImageSize resized(ImageSize image, int64_t length);
 
 }  // namespace composer

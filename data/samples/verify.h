@@ -1,4 +1,4 @@
-// Whether samples can be decoded, every byte of them.
+// Checks that samples can be decoded, to the last byte.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@
 
 namespace composer {
 
-/// What decoding a sample tells of it.
+/// The result of decoding a sample.
 struct SampleFinding {
-  std::string reason;    ///< why the sample is bad; empty when it is not
-  std::string warnings;  ///< one a line
+  std::string reason;    ///< why the sample is bad; empty for a good one
+  std::string warnings;  ///< one per line
 };
 
-/// All of an image, upright. decoded: where the pixels may lie. warnings: as decode_image. Throws
-/// RunError with the reason.
+/// The pixels of the whole upright image, in `decoded` where it has to be decoded. warnings: as of
+/// decode_image. Throws RunError with the reason.
 ImageView whole_pixels(const StoredImage& image, Image& decoded, std::string* warnings = nullptr);
 
-/// Of a source whose samples are image files, decoded into `image` by their content. Throws
-/// RemoteError where a store fails.
+/// Verifies a sample of a source of image files, which is decoded into `image` by its content.
+/// Throws RemoteError where a store fails.
 SampleFinding verify_file(const Source& files, int64_t index, Image& image);
 
-/// Of any source. scratch, decoded: what the sample is read into. Throws RemoteError where a store
-/// fails.
+/// Verifies a sample of any source. scratch, decoded: memory to read into. Throws RemoteError where
+/// a store fails.
 SampleFinding verify_sample(const Source& source, int64_t index, ReadScratch& scratch,
                             Image& decoded);
 

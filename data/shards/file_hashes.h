@@ -1,4 +1,4 @@
-// Files that are compared with the hashes that their index has of them.
+// The check of files against the hashes in their index.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,31 @@
 
 namespace composer {
 
-/// A file is missing, or its bytes are not those that its index says.
+/// A file is missing, or its bytes do not match its index.
 class DamagedFile : public WrongBytes {
  public:
   using WrongBytes::WrongBytes;
 };
 
-/// Of a file's bytes, in hexadecimal, by the names that Python's hashlib has for algorithms.
+/// Hashes of a file's bytes, in hexadecimal, by the names of algorithms in Python's hashlib.
 using FileHashes = std::map<std::string, std::string>;
 
-/// What an index says of a file that is compressed by zstd.
+/// The index entry of a file that is compressed by zstd.
 struct PackedFile {
-  FileHashes packed_hashes{};  ///< of the file itself
-  uint64_t bytes = 0;          ///< of what it holds
-  FileHashes hashes{};         ///< likewise
+  FileHashes packed_hashes{};  ///< of the compressed file
+  uint64_t bytes = 0;          ///< unpacked size
+  FileHashes hashes{};         ///< of the unpacked bytes
 };
 
-/// Hashes by algorithms that Digest does not know (xxh3_64) are passed over.
+/// Ignores hashes by algorithms that Digest does not know (xxh3_64).
 class HashCheck {
  public:
   explicit HashCheck(const FileHashes& hashes);
 
-  /// Whether there is nothing to compare.
+  /// Whether there is no hash to check.
   bool empty() const { return expected_.empty(); }
   void update(std::span<const uint8_t> bytes);
-  /// Ends the file: "its sha1 is not the one in the index", or empty where nothing is wrong.
+  /// The result for the whole file: "its sha1 is not the one in the index", or empty for a match.
   std::string problem();
 
  private:
@@ -49,9 +49,10 @@ class HashCheck {
   std::vector<Expected> expected_;
 };
 
-/// What HashCheck finds of a whole file, local or remote, which is not read where there is nothing
-/// to check; packed: of a remote one that is compressed, whose hashes are of what it holds. Throws
-/// UserError naming a file that cannot be read, RemoteError and DamagedFile as PartFile::read.
+/// HashCheck::problem() of a whole file, local or remote, which is read only where there is a hash
+/// to check. packed: set for a compressed remote file, whose hashes are of the unpacked bytes.
+/// Throws UserError naming a file that cannot be read, RemoteError and DamagedFile as
+/// PartFile::read() does.
 std::string hash_problem(const std::string& file, const FileHashes& hashes,
                          const RemoteOptions& remote = {},
                          const std::optional<PackedFile>& packed = std::nullopt);

@@ -1,7 +1,6 @@
 #include "data/shards/mds.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 #include <limits>
@@ -15,7 +14,6 @@
 #include "base/files/byte_reader.h"
 #include "base/log.h"
 #include "base/params/foreign_json.h"
-#include "base/remote/address.h"
 #include "base/remote/object_store.h"
 #include "base/several_threads.h"
 #include "base/text.h"
@@ -34,7 +32,7 @@ using nlohmann::json;
 
 struct Column {
   std::string name, encoding;
-  std::optional<uint64_t> bytes;  ///< of a value; nothing where each sample says
+  std::optional<uint64_t> bytes;  ///< bytes of a value; nullopt where each sample has its own size
 };
 
 struct ShardFile {
@@ -43,7 +41,7 @@ struct ShardFile {
   FileHashes hashes{};
 };
 
-/// What index.json says of a shard.
+/// The entry of a shard in index.json.
 struct Shard {
   std::vector<Column> columns;
   uint64_t samples = 0;
@@ -52,15 +50,19 @@ struct Shard {
   std::string compression;
 };
 
-const std::map<std::string, size_t> kIntegers{{"int", 8},    {"int8", 1},   {"int16", 2},
-                                              {"int32", 4},  {"int64", 8},  {"uint8", 1},
-                                              {"uint16", 2}, {"uint32", 4}, {"uint64", 8}};
+/// The numpy type of an encoding; MosaicML's "int" is "int64".
+std::string type_of(const std::string& encoding) { return encoding == "int" ? "int64" : encoding; }
+
+bool is_integer(const std::string& encoding) {
+  const bool named = encoding.starts_with("int") || encoding.starts_with("uint");
+  return named && bytes_of_number(type_of(encoding)) > 0;
+}
 
 bool is_image(const Column& column) {
   return column.encoding == "jpeg" || column.encoding == "png" || column.encoding == "pil";
 }
 bool is_class(const Column& column) {
-  return kIntegers.contains(column.encoding) || column.encoding == "str_int";
+  return is_integer(column.encoding) || column.encoding == "str_int";
 }
 
 std::string described(const std::vector<Column>& columns) {
@@ -69,7 +71,7 @@ std::string described(const std::vector<Column>& columns) {
   return first_few(std::move(all));
 }
 
-/// A name that leads out of the folder is not followed.
+/// Throws FormatError for a name that leads out of the folder.
 ShardFile file_of(const json& data) {
   ShardFile file{data.at("basename"), data.at("bytes")};
   if (data.contains("hashes") && data["hashes"].is_object())
@@ -126,7 +128,7 @@ std::vector<Shard> read_index(const std::string& path, const RemoteOptions& remo
   }
 }
 
-/// The name of the column that is wanted. Throws UserError when it is not clear which.
+/// The name of the wanted column. Throws UserError where no column, or more than one, can be it.
 std::string column_for(const char* key, const std::string& wanted,
                        const std::vector<Column>& columns, bool (*fits)(const Column&),
                        std::initializer_list<const char*> usual) {
@@ -156,31 +158,17 @@ const Column& column_named(const std::string& name, const std::vector<Column>& c
   throw FormatError("lacks the column " + name);
 }
 
-/// Where a column's value lies in a sample.
-class SampleLayout {
- public:
-  /// sample: its bytes. Throws FormatError where they are too few.
-  SampleLayout(const std::vector<Column>& columns, std::span<const uint8_t> sample)
-      : columns_(columns) {
-    ByteReader reader(sample);
-    for (const auto& column : columns)
-      sizes_.push_back(column.bytes ? *column.bytes : reader.number<uint32_t>());
-    for (const uint64_t size : sizes_) {
-      const auto value = reader.take(size);
-      begins_.push_back(static_cast<uint64_t>(value.data() - sample.data()));
-    }
-  }
-
-  std::pair<uint64_t, uint64_t> place(const std::string& name) const {
-    for (size_t i = 0; i < columns_.size(); ++i)
-      if (columns_[i].name == name) return {begins_[i], sizes_[i]};
-    throw FormatError("lacks the column " + name);
-  }
-
- private:
-  const std::vector<Column>& columns_;
-  std::vector<uint64_t> sizes_, begins_;
-};
+/// The values of the columns in a sample's bytes. Throws FormatError where the bytes are too few.
+std::vector<std::span<const uint8_t>> values_of(const std::vector<Column>& columns,
+                                                std::span<const uint8_t> sample) {
+  ByteReader reader(sample);
+  std::vector<uint64_t> sizes;
+  for (const auto& column : columns)
+    sizes.push_back(column.bytes ? *column.bytes : reader.number<uint32_t>());
+  std::vector<std::span<const uint8_t>> values;
+  for (const uint64_t size : sizes) values.push_back(reader.take(size));
+  return values;
+}
 
 int32_t class_of(const Column& column, std::span<const uint8_t> bytes) {
   uint64_t value = 0;
@@ -190,11 +178,11 @@ int32_t class_of(const Column& column, std::span<const uint8_t> bytes) {
     if (error != std::errc() || end != text + bytes.size())
       throw FormatError("its class is no number");
   } else {
-    const size_t size = kIntegers.at(column.encoding);
-    if (bytes.size() != size) throw FormatError("its class is no number");
-    std::memcpy(&value, bytes.data(), size);
+    if (bytes.size() != bytes_of_number(type_of(column.encoding)))
+      throw FormatError("its class is no number");
+    std::memcpy(&value, bytes.data(), bytes.size());
   }
-  // A negative one of any width is not small.
+  // The highest bit is the sign of a signed class of any width.
   if (value > std::numeric_limits<int32_t>::max() ||
       (!column.encoding.starts_with('u') && column.encoding != "str_int" &&
        (value >> (8 * bytes.size() - 1) & 1) != 0))
@@ -202,7 +190,7 @@ int32_t class_of(const Column& column, std::span<const uint8_t> bytes) {
   return static_cast<int32_t>(value);
 }
 
-/// Of an ndarray without a type in its encoding, as MosaicML's streaming numbers them.
+/// The type of an ndarray without a type in its encoding, by the code of MosaicML's streaming.
 std::string type_of_array(uint8_t code) {
   static const std::map<uint8_t, std::string> types{{8, "uint8"},  {9, "int8"},     {16, "uint16"},
                                                     {17, "int16"}, {18, "float16"}, {32, "uint32"},
@@ -213,8 +201,8 @@ std::string type_of_array(uint8_t code) {
   return found->second;
 }
 
-/// The numbers of an array, "ndarray", "ndarray:TYPE" or "ndarray:TYPE:SHAPE": what the encoding
-/// does not say stands before them.
+/// The numbers of an array with the encoding "ndarray", "ndarray:TYPE" or "ndarray:TYPE:SHAPE". A
+/// type or shape that the encoding lacks comes before the numbers.
 std::vector<float> numbers_of_array(const std::string& encoding, std::span<const uint8_t> value) {
   ByteReader reader(value);
   const size_t begin = encoding.find(':'), end = encoding.find(':', begin + 1);
@@ -222,7 +210,7 @@ std::vector<float> numbers_of_array(const std::string& encoding, std::span<const
                                                 : encoding.substr(begin + 1, end - begin - 1);
   uint64_t taken = begin == std::string::npos ? 1 : 0;
   if (begin == std::string::npos || end == std::string::npos) {
-    const auto shape = reader.number<uint8_t>();  // dimensions, and bytes of each as a power of two
+    const auto shape = reader.number<uint8_t>();  // number of dimensions << 2 | log2(bytes of each)
     const uint64_t bytes = uint64_t{shape} >> 2 << (shape & 3);
     reader.take(bytes);
     taken += 1 + bytes;
@@ -232,7 +220,7 @@ std::vector<float> numbers_of_array(const std::string& encoding, std::span<const
 
 bool is_target(const Column& column) {
   const auto& encoding = column.encoding;
-  return kIntegers.contains(encoding) || bytes_of_number(encoding) > 0 || encoding == "str_int" ||
+  return bytes_of_number(type_of(encoding)) > 0 || encoding == "str_int" ||
          encoding == "str_float" || encoding == "str_decimal" || encoding == "ndarray" ||
          encoding.starts_with("ndarray:");
 }
@@ -242,7 +230,7 @@ std::vector<float> numbers_of(const Column& column, std::span<const uint8_t> val
   if (encoding.starts_with("ndarray")) return numbers_of_array(encoding, value);
   if (encoding.starts_with("str"))
     return numbers_in(std::string_view(reinterpret_cast<const char*>(value.data()), value.size()));
-  return numbers_in(value, encoding == "int" ? "int64" : encoding);
+  return numbers_in(value, type_of(encoding));
 }
 
 struct Row {
@@ -257,15 +245,15 @@ struct Wanted {
   std::vector<const Column*> targets{};
 };
 
-/// The sample's numbers go to `targets`.
-Row row_of(const SampleLayout& layout, std::span<const uint8_t> sample, uint64_t begin,
+/// The row of the sample, which begins at `begin`. Adds the sample's numbers to `targets`.
+Row row_of(const std::vector<Column>& columns, std::span<const uint8_t> sample, uint64_t begin,
            const Wanted& wanted, TargetRows& targets) {
+  const auto values = values_of(columns, sample);
   const auto value = [&](const Column& column) {
-    const auto [at, bytes] = layout.place(column.name);
-    return sample.subspan(at, bytes);
+    return values[static_cast<size_t>(&column - columns.data())];
   };
-  const auto [image_at, image_bytes] = layout.place(wanted.image.name);
-  Row row{begin + image_at, image_bytes, 0};
+  const auto image = value(wanted.image);
+  Row row{begin + static_cast<uint64_t>(image.data() - sample.data()), image.size(), 0};
   if (wanted.label != nullptr) row.label = class_of(*wanted.label, value(*wanted.label));
   std::vector<std::vector<float>> numbers;
   for (const Column* column : wanted.targets) {
@@ -299,9 +287,7 @@ std::vector<Row> rows_of(PartReader& file, const Shard& shard, const Wanted& wan
     const uint64_t begin = offsets[i], end = offsets[i + 1];
     expect(begin <= end && end <= file.bytes());
     try {
-      const auto sample = file.at(begin, end - begin);
-      const SampleLayout layout(shard.columns, sample);
-      rows.push_back(row_of(layout, sample, begin, wanted, targets));
+      rows.push_back(row_of(shard.columns, file.at(begin, end - begin), begin, wanted, targets));
     } catch (const FormatError& error) {
       throw FormatError("sample " + std::to_string(i) + ": " + error.what());
     }
@@ -326,8 +312,8 @@ bool has_bytes(const fs::path& file, uint64_t bytes, const RemoteOptions& remote
   return fs::is_regular_file(file, error) && fs::file_size(file, error) == bytes && !error;
 }
 
-/// Whether `to` is what the packed file holds, as far as the index tells. by_hash: also by what the
-/// index says of its bytes.
+/// Whether `to` is the unpacked file: its size fits the index, and it is no older than the packed
+/// file. by_hash: its hashes also have to fit the index.
 bool is_unpacked(const fs::path& to, const fs::path& packed, const Shard& shard, bool by_hash) {
   if (!has_bytes(to, shard.raw.bytes) || fs::last_write_time(to) < fs::last_write_time(packed))
     return false;
@@ -339,14 +325,14 @@ bool is_unpacked(const fs::path& to, const fs::path& packed, const Shard& shard,
 
 bool is_zstd(const Shard& shard) { return shard.compression.starts_with("zstd"); }
 
-/// packed: its path.
+/// The error for a shard with the path `packed` that zstd did not compress.
 UserError other_compression(const std::string& packed, const Shard& shard) {
   return UserError(shown_path(packed) + ": compressed by " + shard.compression +
                    ", which is not read: only zstd");
 }
 
-/// The raw file's name, below the folder, on a disk, or absolute. Unpacks it where it is not there.
-/// Throws DamagedFile; UserError for a shard that is not read for other reasons.
+/// The name of the shard's raw file on a disk, below the folder or absolute. Unpacks the file where
+/// it is missing. Throws DamagedFile; UserError for a shard that cannot be read for other reasons.
 std::string raw_file(const fs::path& folder, const Shard& shard, const MdsOptions& options) {
   const fs::path& unpack_to = options.unpack_to;
   std::error_code error;
@@ -371,7 +357,7 @@ std::string raw_file(const fs::path& folder, const Shard& shard, const MdsOption
   if (!is_unpacked(to, packed, shard, /*by_hash=*/options.unreadable == nullptr)) {
     if (const auto problem = hash_problem(packed, shard.packed->hashes); !problem.empty())
       throw DamagedFile(packed.string() + ": damaged: " + problem);
-    const PartFile readable(packed.string());  // what cannot be opened is not damaged
+    const PartFile readable(packed.string());  // a file that cannot be opened is not damaged
     try {
       unpack_zstd(packed, to, shard.raw.bytes, shard.raw.hashes);
     } catch (const UserError& error) {
@@ -381,24 +367,24 @@ std::string raw_file(const fs::path& folder, const Shard& shard, const MdsOption
   return fs::absolute(to).string();
 }
 
-/// What a shard is read from.
+/// The file that a shard is read from.
 struct ReadFile {
   std::string name;                    ///< below the folder, or absolute
-  std::optional<PackedFile> packed{};  ///< where it is unpacked into the machine's cache
-  bool is_there = true;                ///< with the bytes that the index says
+  std::optional<PackedFile> packed{};  ///< set where the machine's cache unpacks the file
+  bool is_there = true;                ///< whether it exists, with the size in the index
 };
 
-/// Threads that read shards side by side. largest: bytes that the largest compressed one holds,
-/// which is in memory up to three times, packed, unpacked and read; 0 where none is.
+/// The number of threads that read shards. largest: unpacked bytes of the largest compressed shard,
+/// which is in memory up to three times (packed, unpacked and read); 0: no shard is compressed.
 uint64_t num_readers(uint64_t largest) {
   constexpr uint64_t kMemory = 1 << 30, kMost = 32, kMostOfPacked = 8;
   return largest == 0 ? kMost : std::clamp<uint64_t>(kMemory / 3 / largest, 1, kMostOfPacked);
 }
 
-/// What a store has of the shard: the raw object where that is there, else the compressed one.
-/// Throws UserError for one that is compressed in a way that is not read, or larger than can be.
+/// The shard's object in the store: the raw one where it exists, else the compressed one. Throws
+/// UserError for an unsupported compression, and for an impossible size.
 ReadFile stored_file(const std::string& folder, const Shard& shard, const RemoteOptions& remote) {
-  constexpr uint64_t kMostBytes = uint64_t{1} << 32;  // its offsets have 32 bits
+  constexpr uint64_t kMostBytes = uint64_t{1} << 32;  // offsets in a shard have 32 bits
   const auto has = [&](const ShardFile& file) {
     return has_bytes(path_below(folder, file.name), file.bytes, remote);
   };
@@ -415,8 +401,8 @@ ReadFile stored_file(const std::string& folder, const Shard& shard, const Remote
   if (!shard.packed) return {shard.raw.name, std::nullopt, has(shard.raw)};
   try {
     if (has(shard.raw)) return {shard.raw.name};
-  } catch (const UserError&) {     // some stores refuse (403) what they do not have
-    std::optional<bool> is_right;  // none: that one is refused too, or not there
+  } catch (const UserError&) {     // some stores refuse (403) missing objects
+    std::optional<bool> is_right;  // nullopt: the compressed one is refused too, or missing
     try {
       is_right = has_packed();
       if (!*is_right && !is_there(path_below(folder, shard.packed->name), remote)) is_right.reset();
@@ -428,7 +414,7 @@ ReadFile stored_file(const std::string& folder, const Shard& shard, const Remote
   return packed_file(has_packed());
 }
 
-/// Of each shard. look_at_all: else shards that are not compressed are taken to be there.
+/// The stored_file() of each shard. look_at_all: false assumes that uncompressed shards exist.
 std::vector<ReadFile> stored_files(const std::string& folder, const std::vector<Shard>& shards,
                                    const RemoteOptions& remote, bool look_at_all) {
   std::vector<ReadFile> files(shards.size());
@@ -439,7 +425,7 @@ std::vector<ReadFile> stored_files(const std::string& folder, const std::vector<
   return files;
 }
 
-/// Throws DamagedFile; UserError for a shard that is not read for other reasons.
+/// Throws DamagedFile; UserError for a shard that cannot be read for other reasons.
 ReadFile file_to_read(const fs::path& folder, const Shard& shard, const MdsOptions& options) {
   if (!is_remote(folder.string())) return {raw_file(folder, shard, options)};
   auto stored = stored_file(folder.string(), shard, options.remote);
@@ -450,7 +436,7 @@ ReadFile file_to_read(const fs::path& folder, const Shard& shard, const MdsOptio
                     " bytes, as the index says");
 }
 
-/// What is wrong with the shard, without the name of its file.
+/// The file that the problem begins with the name of, and the rest of the problem.
 std::pair<std::string, std::string> wrong_file(const std::string& folder, const Shard& shard,
                                                const std::string& problem) {
   const std::string raw = shown_path(path_below(folder, shard.raw.name));
@@ -465,19 +451,19 @@ struct ReadShard {
 
   std::string name{};
   std::vector<Row> rows{};
-  TargetRows targets;  ///< empty where there are classes
+  TargetRows targets;  ///< empty where samples have classes
   PathStamp stamp{};
   std::optional<UserError> problem{};
-  bool is_damaged = false;  ///< else the problem is another one
+  bool is_damaged = false;  ///< whether `problem` is a damaged file
 };
 
-/// Names of columns.
+/// Names of the columns to read.
 struct Chosen {
   std::string image, label;
   std::vector<std::string> targets;
 };
 
-/// Those of the first shard. Throws UserError when it is not clear which.
+/// The columns to read, by those of the first shard. Throws UserError as column_for() does.
 Chosen chosen_columns(const std::vector<Column>& columns, const MdsOptions& options) {
   Chosen chosen{column_for("image", options.image, columns, is_image, {"image", "x"}), {}, {}};
   if (options.targets.empty())
@@ -487,7 +473,8 @@ Chosen chosen_columns(const std::vector<Column>& columns, const MdsOptions& opti
   return chosen;
 }
 
-/// Of a shard. Throws FormatError where it lacks a column or has it in a form that is not read.
+/// The chosen columns of a shard. Throws FormatError where the shard lacks a column, or has it in
+/// an unsupported encoding.
 Wanted wanted_columns(const std::vector<Column>& columns, const Chosen& chosen,
                       SampleCoding coding) {
   const auto refuse = [](const Column& column, const char* what) {
@@ -548,8 +535,7 @@ ShardFiles mds_files(const std::string& folder, const RemoteOptions& remote, boo
 std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options) {
   const bool remote = is_remote(folder.string());
   const std::string index_file = path_below(folder.string(), "index.json");
-  const auto index_stamp =
-      settled(path_stamp_of(index_file), path_stamp_of(index_file), wall_clock_ns());
+  const auto index_stamp = settled_stamp_of(index_file);
   const auto shards = read_index(index_file, options.remote);
   const auto columns = chosen_columns(shards[0].columns, options);
   const auto coding = column_named(columns.image, shards[0].columns).encoding == "pil"
@@ -571,15 +557,14 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
       const ReadFile from = file_to_read(folder, shards[i], options);
       read[i].name = from.name;
       path = path_below(folder.string(), from.name);
-      if (!remote)
-        read[i].stamp = settled(path_stamp_of(path), path_stamp_of(path), wall_clock_ns());
+      if (!remote) read[i].stamp = settled_stamp_of(path);
       const auto read_rows = [&](PartReader& file) {
         return rows_of(file, shards[i], wanted, read[i].targets);
       };
       read[i].rows = read_parts(path, read_rows, options.remote, from.packed);
     } catch (const FormatError& error) {
       read[i].problem.emplace(shown_path(path) + ": " + error.what());
-      read[i].is_damaged = !read[i].name.empty();  // else it is about the index
+      read[i].is_damaged = !read[i].name.empty();  // without a name the error is in the index
     } catch (const DamagedFile& error) {
       read[i].problem.emplace(error);
       read[i].is_damaged = true;
@@ -617,12 +602,7 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
                       shard.rows[i].bytes, shard.rows[i].label);
     if (!remote) writer.watch(shard.name, shard.stamp);
   }
-  if (problems.size() > 10) {
-    const auto more = problems.size() - 10;
-    problems.resize(10);
-    problems.push_back("and " + std::to_string(more) + " more such shards");
-  }
-  if (!problems.empty()) throw UserError(std::move(problems));
+  throw_problems(std::move(problems), "shards");
   if (!columns.targets.empty() && writer.size() > 0) writer.set_values(targets);
   return writer.bytes();
 }

@@ -1,4 +1,4 @@
-// Files that samples are parts of, on a disk or in a store.
+// Files whose parts are samples, on a disk or in a store.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,31 @@
 
 namespace composer {
 
-/// A file that is mapped, or an object of a store, which is kept in the machine's cache. Functions
-/// may be called by several threads at once.
+/// A mapped file, or an object of a store, which the machine's cache keeps. Functions may be called
+/// by several threads at once.
 class PartFile {
  public:
-  /// path: local or remote. packed: a remote one is compressed so, and its bytes are what it holds,
-  /// which is unpacked once a machine. Throws UserError naming it where it cannot be opened.
+  /// path: local or remote. packed: set for a compressed remote file, whose bytes are the unpacked
+  /// ones; each machine unpacks it once. Throws UserError naming a file that cannot be opened.
   explicit PartFile(const std::string& path, const RemoteOptions& remote = {},
                     const std::optional<PackedFile>& packed = std::nullopt);
 
   uint64_t bytes() const { return mapping_->bytes().size(); }
-  /// Another one where the file has changed: of a local one the time, ns since 1970.
+  /// Differs after a change of the file; for a local file its time, ns since 1970.
   int64_t version() const { return version_; }
-  /// Of a remote file it has what came so far, and zeros elsewhere.
+  /// The mapping of a remote file has zeros for bytes that were not fetched yet.
   const MappedFile& mapping() const { return *mapping_; }
   /// Null for a local file.
   RangeCache* remote() const { return remote_.get(); }
-  /// Whether all bytes are fetched and unpacked now for any of them.
+  /// Whether reading any byte now fetches and unpacks the whole file.
   bool comes_whole() const { return is_packed_ && !remote_->is_whole(); }
 
-  /// The bytes, which must lie within the file: where they are mapped, or copied into `memory`.
-  /// Throws RemoteError or UserError where a store does not give them, DamagedFile where an object
-  /// that is unpacked for them holds others than it should.
+  /// The bytes, which must lie within the file: mapped, or copied into `memory`. Throws RemoteError
+  /// or UserError where a store does not give them, DamagedFile where the object that is unpacked
+  /// for them does not match its hashes.
   std::span<const uint8_t> read(uint64_t begin, uint64_t bytes, std::vector<uint8_t>& memory) const;
-  /// Returns use(), which reads what read() gave. Throws RunError where it was lost meanwhile.
+  /// Returns use(), which reads the result of read(). Throws RunError where bytes were lost
+  /// meanwhile.
   template <class Use>
   auto use(std::span<const uint8_t> given, Use&& use) const {
     return remote_ ? use() : mapping_->use(given, use);
@@ -54,14 +55,13 @@ class PartFile {
   bool is_packed_ = false;
 };
 
-/// A file from its start to its end: of a remote one it reads 8 MiB at a time, or all that comes at
-/// once.
+/// Reads a file from start to end; a remote one 8 MiB at a time, or whole where it comes_whole().
 class PartReader {
  public:
   explicit PartReader(const PartFile& file) : file_(file) {}
 
   uint64_t bytes() const { return file_.bytes(); }
-  /// Bytes within the file, until the next call.
+  /// Bytes within the file, valid until the next call.
   std::span<const uint8_t> at(uint64_t begin, uint64_t bytes);
 
  private:
@@ -70,8 +70,8 @@ class PartReader {
   std::vector<uint8_t> window_;
 };
 
-/// Returns read(PartReader&) of the file; packed: as of PartFile. Throws UserError with its path
-/// for a FormatError, and as MappedFile::use_all where bytes were lost.
+/// Returns read(PartReader&) of the file. packed: as of PartFile. Throws UserError with the path
+/// for a FormatError, and as MappedFile::use_all() does where bytes were lost.
 template <class Read>
 auto read_parts(const std::string& path, const Read& read, const RemoteOptions& remote = {},
                 const std::optional<PackedFile>& packed = std::nullopt) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kPage = 8 << 20;
 
-/// Lets the process have so many files open beside its others, as far as the system allows.
+/// Raises the limit of open files by `count`, as far as the system allows.
 void allow_open_files(uint64_t count) {
   constexpr rlim_t others = 512;
   rlimit limit{};
@@ -29,7 +29,7 @@ void allow_open_files(uint64_t count) {
 /// MosaicML's pil: width, height, length of the mode, mode, pixels.
 StoredImage open_pil(std::span<const uint8_t> bytes, Image& image) {
   constexpr size_t head = 3 * sizeof(uint32_t);
-  constexpr uint64_t most_pixels = 178'956'970;  // as of image files
+  constexpr uint64_t most_pixels = 178'956'970;  // the limit of image files
   uint32_t sizes[3];
   if (bytes.size() < head) throw RunError("the pixels are cut off");
   std::memcpy(sizes, bytes.data(), head);
@@ -51,30 +51,30 @@ StoredImage open_pil(std::span<const uint8_t> bytes, Image& image) {
   for (uint64_t i = 0; i < width * height; ++i)
     for (uint64_t c = 0; c < 3; ++c)
       image.pixels.data()[3 * i + c] = pixels[channels * i + (channels == 1 ? 0 : c)];
-  return {.bytes = {image.pixels.data(), width * height * 3}, .size = size};
+  return stored_pixels(image);
 }
 
 }  // namespace
 
 PartSource::PartSource(std::shared_ptr<const SampleTable> table, const ShardFiles& files,
                        int64_t channels)
-    : table_(std::move(table)), root_(files.root), channels_(channels) {
-  constexpr uint64_t kDescriptors = 3;  // of a remote file
+    : TableSource(std::move(table), files.root, channels) {
+  constexpr uint64_t kDescriptors = 3;  // for a remote file
   allow_open_files(table_->containers() * kDescriptors);
   files_.resize(table_->containers());
-  std::unordered_map<std::string_view, size_t> numbers;  // of the files, by their names
+  std::unordered_map<std::string_view, size_t> numbers;  // indices of the files by name
   for (size_t i = 0; i < files.names.size(); ++i) numbers.emplace(files.names[i], i);
   in_several_threads(files_.size(), [&](uint64_t i) {
     const std::string name(table_->container_text(i));
     const auto known = numbers.find(name);
     const bool listed = known != numbers.end();
     files_[i].part = std::make_unique<const PartFile>(
-        listed && !files.addresses.empty() ? files.addresses[known->second] : whole(name),
+        listed && !files.addresses.empty() ? files.addresses[known->second] : path_in(root_, name),
         files.remote, listed && !files.packed.empty() ? files.packed[known->second] : std::nullopt);
     const RangeCache* const remote = files_[i].part->remote();
     if (remote != nullptr && !files.versions.empty() &&
         (!listed || remote->version() != files.versions[known->second]))
-      throw UserError(shown_path(whole(name)) +
+      throw UserError(shown_path(path_in(root_, name)) +
                       ": has changed while the table of its samples was made; start again");
   });
   int64_t pages = 0;
@@ -85,17 +85,12 @@ PartSource::PartSource(std::shared_ptr<const SampleTable> table, const ShardFile
   }
 }
 
-/// Of a container.
-std::string PartSource::whole(const std::string& name) const {
-  return name.starts_with('/') || composer::is_remote(name) ? name : root_ + name;
-}
-
 const PartSource::File& PartSource::file_of(int64_t index) const {
   return files_[table_->container_number(index)];
 }
 
 /// Throws RunError where the file has become shorter since its table was made.
-Extent PartSource::place_of(int64_t index) const {
+Extent PartSource::extent_of(int64_t index) const {
   const uint64_t file = file_of(index).part->bytes();
   const uint64_t begin = table_->offset(index), bytes = table_->length(index);
   if (begin > file || bytes > file - begin)
@@ -103,24 +98,20 @@ Extent PartSource::place_of(int64_t index) const {
   return {static_cast<int64_t>(table_->container_number(index)), begin, begin + bytes};
 }
 
-std::string PartSource::name(int64_t index) const {
-  try {
-    return whole(std::string(table_->container(index))).append(": ").append(table_->name(index));
-  } catch (const RunError&) {
-    return root_ + ", sample " + std::to_string(index);  // open() will tell
-  }
+std::string PartSource::path(int64_t index) const {
+  return path_in(root_, std::string(table_->container(index)))
+      .append(": ")
+      .append(table_->name(index));
 }
 
 StoredImage PartSource::open(int64_t index, ReadScratch& scratch) const {
-  const Extent place = place_of(index);
+  const Extent extent = extent_of(index);
   const PartFile& file = *file_of(index).part;
-  const auto bytes = file.read(place.begin, place.bytes(), scratch.file);
-  StoredImage image;
-  if (table_->coding() == SampleCoding::pil) {
-    image = file.use(bytes, [&] { return open_pil(bytes, scratch.image); });
-  } else {
-    image = file.use(bytes, [&] { return stored_image(bytes, scratch.image); });
-  }
+  const auto bytes = file.read(extent.begin, extent.bytes(), scratch.file);
+  StoredImage image = file.use(bytes, [&] {
+    return table_->coding() == SampleCoding::pil ? open_pil(bytes, scratch.image)
+                                                 : stored_image(bytes, scratch.image);
+  });
   if (image.jpeg) {
     const std::string in_root =
         std::string(table_->container(index)) + '/' + std::string(table_->name(index));
@@ -136,13 +127,13 @@ int64_t PartSource::page(int64_t index) const {
   try {
     return file_of(index).first_page + static_cast<int64_t>(table_->offset(index) / kPage);
   } catch (const RunError&) {
-    return 0;  // open() will tell
+    return 0;  // open() will report the error
   }
 }
 
 std::optional<Extent> PartSource::extent(int64_t index, bool whole_page) const {
   try {
-    const Extent own = place_of(index);
+    const Extent own = extent_of(index);
     if (!whole_page) return own;
     const uint64_t page = own.begin / kPage * kPage;
     return Extent{own.file, page,
@@ -158,7 +149,7 @@ void PartSource::bring(const Extent& extent) const {
   file.mapping().bring(file.mapping().bytes().subspan(extent.begin, extent.bytes()));
 }
 
-/// Asked for each task of a loader's threads, and there may be thousands of files.
+/// Called for each task of a loader's threads; there may be thousands of files.
 bool PartSource::is_remote() const {
   constexpr double kKept = 0.1, kMostSpent = 1e-3;  // seconds
   const double now = steady_seconds();
@@ -192,7 +183,7 @@ std::optional<FileStamp> PartSource::remote_stamp() const {
 }
 
 void PartSource::forget(int64_t index, bool whole_page) const {
-  constexpr uint64_t largest_unit = 256 << 10;  // the system drops whole units of pages only
+  constexpr uint64_t largest_unit = 256 << 10;  // the page cache drops whole units only
   const auto bytes = extent(index, whole_page);
   if (!bytes) return;
   const auto& mapping = files_[static_cast<size_t>(bytes->file)].part->mapping();

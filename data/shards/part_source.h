@@ -1,4 +1,4 @@
-// Image files, or pixels, that lie in larger files.
+// Image files, or pixels, that are parts of larger files.
 #pragma once
 
 #include <atomic>
@@ -14,24 +14,15 @@
 
 namespace composer {
 
-/// The parts of a table. Their files are mapped, or kept in the machine's cache; what lies within
-/// 8 MiB of a file is a page.
-class PartSource final : public Source {
+/// The parts of files that a table lists. The files are mapped, or kept in the machine's cache.
+/// Each 8 MiB of a file are a page.
+class PartSource final : public TableSource {
  public:
-  /// files: those that the table was made of; its relative paths begin at their root, for which
-  /// crop indices are kept. channels: 3, or 1 to turn every image gray. Throws UserError naming a
-  /// file that cannot be opened.
+  /// files: the files that the table was made of; the table's relative paths begin at their root,
+  /// for which crop indices are kept. channels: 3, or 1 to turn every image gray. Throws UserError
+  /// naming a file that cannot be opened.
   PartSource(std::shared_ptr<const SampleTable> table, const ShardFiles& files, int64_t channels);
 
-  int64_t size() const override { return table_->size(); }
-  int64_t channels() const override { return channels_; }
-  int64_t label(int64_t index) const override { return table_->label(index); }
-  int64_t num_values() const override { return table_->num_values(); }
-  std::vector<std::string> value_names() const override { return table_->value_names(); }
-  void read_values(int64_t index, std::span<float> values) const override {
-    table_->read_values(index, values);
-  }
-  std::string name(int64_t index) const override;
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
   bool has_image_files() const override { return table_->coding() == SampleCoding::image_file; }
   uint64_t paged_bytes() const override { return paged_bytes_; }
@@ -48,20 +39,17 @@ class PartSource final : public Source {
  private:
   struct File {
     std::unique_ptr<const PartFile> part;
-    int64_t first_page = 0;  ///< among those of all files
+    int64_t first_page = 0;  ///< number of its first page among the pages of all files
   };
 
-  std::string whole(const std::string& name) const;
   const File& file_of(int64_t index) const;
-  Extent place_of(int64_t index) const;
+  Extent extent_of(int64_t index) const;
+  std::string path(int64_t index) const override;
 
-  const std::shared_ptr<const SampleTable> table_;
-  const std::string root_;
-  const int64_t channels_;
-  std::vector<File> files_;  ///< by the table's number of the container
+  std::vector<File> files_;  ///< by container number of the table
   uint64_t paged_bytes_ = 0;
-  mutable std::atomic<bool> was_remote_{false};      ///< is_remote()'s last answer
-  mutable std::atomic<double> was_remote_until_{0};  ///< which counts so long, in seconds
+  mutable std::atomic<bool> was_remote_{false};      ///< the last result of is_remote()
+  mutable std::atomic<double> was_remote_until_{0};  ///< steady_seconds() until which it is valid
 };
 
 }  // namespace composer

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string_view>
 
 #include "base/error.h"
@@ -17,6 +16,7 @@
 #include "base/text.h"
 #include "data/index/index_file.h"
 #include "data/index/index_location.h"
+#include "data/samples/sample_table.h"
 
 namespace composer {
 namespace {
@@ -33,7 +33,7 @@ std::optional<int64_t> number_of(std::string_view text) {
   return number;
 }
 
-/// Of what stands between braces; empty where that is neither a range nor a list.
+/// The names that the text between braces stands for; empty where it is neither a range nor a list.
 std::vector<std::string> alternatives(std::string_view inside) {
   std::vector<std::string> all;
   const size_t dots = inside.find("..");
@@ -104,8 +104,10 @@ std::string hexadecimal(uint64_t value) {
 
 std::string ShardFiles::path(size_t i) const { return addresses.empty() ? shown(i) : addresses[i]; }
 
-std::string ShardFiles::shown(size_t i) const {
-  return names[i].starts_with('/') || is_remote(names[i]) ? names[i] : root + names[i];
+std::string ShardFiles::shown(size_t i) const { return path_in(root, names[i]); }
+
+std::string path_in(const std::string& root, const std::string& path) {
+  return is_remote(path) ? path : absolute_path(root, path);
 }
 
 std::string path_below(const std::string& folder, const std::string& name) {
@@ -204,6 +206,15 @@ fs::path shard_table_file(const ShardFiles& files, const std::string& about,
   for (const auto& name : files.names) all += '\n' + name;
   return cache_file_of(files.root.empty() ? "/" : files.root, index_dir,
                        "-" + hexadecimal(key_of(all)) + ".table");
+}
+
+void throw_problems(std::vector<std::string> problems, const std::string& things) {
+  constexpr size_t kMost = 10;
+  if (problems.empty()) return;
+  const size_t more = problems.size() - std::min(problems.size(), kMost);
+  problems.resize(problems.size() - more);
+  if (more > 0) problems.push_back("and " + std::to_string(more) + " more such " + things);
+  throw UserError(std::move(problems));
 }
 
 }  // namespace composer

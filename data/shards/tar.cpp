@@ -12,9 +12,9 @@ namespace composer {
 namespace {
 
 constexpr uint64_t kTarBlock = 512;
-constexpr uint64_t kLongestHeader = 1 << 20;  // of an extended one
+constexpr uint64_t kLongestHeader = 1 << 20;  // most bytes of an extended header
 
-/// A field of a header, by its place in the block.
+/// The extent of a field in a header's block.
 struct Field {
   size_t begin, bytes;
 };
@@ -33,13 +33,13 @@ class Header {
   }
   char type() const { return static_cast<char>(block_[kType]); }
 
-  /// Up to the first 0.
+  /// The text of a field, up to the first 0.
   std::string text(Field field) const {
     const auto bytes = std::span(block_).subspan(field.begin, field.bytes);
     return {bytes.begin(), std::find(bytes.begin(), bytes.end(), uint8_t{0})};
   }
 
-  /// Octal digits, or GNU's big-endian number. Nothing when it is neither, or too large.
+  /// Octal digits, or GNU's big-endian number; nullopt for anything else, and for a larger number.
   std::optional<uint64_t> number(Field field) const {
     const auto bytes = std::span(block_).subspan(field.begin, field.bytes);
     uint64_t value = 0;
@@ -58,7 +58,8 @@ class Header {
     return value;
   }
 
-  /// Of the block with spaces in place of the sum; some writers took bytes for signed.
+  /// Whether the checksum fits the block, with spaces in the field of the checksum. Some writers
+  /// summed signed bytes.
   bool sum_fits() const {
     const auto wanted = number(kChecksum);
     int64_t with_sign = 0, without = 0;
@@ -71,7 +72,7 @@ class Header {
            (static_cast<int64_t>(*wanted) == without || static_cast<int64_t>(*wanted) == with_sign);
   }
 
-  /// Of a member without extended headers.
+  /// The path of a member without extended headers.
   std::string path() const {
     const std::string name = text(kName);
     const bool ustar = std::memcmp(block_.data() + kMagic.begin, "ustar", 6) == 0;
@@ -101,7 +102,7 @@ std::string_view text_of(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-/// Records "LENGTH KEY=VALUE\n", of which the length counts all.
+/// Reads records "LENGTH KEY=VALUE\n", where LENGTH counts the whole record.
 void TarReader::read_pax(std::span<const uint8_t> records, bool global) {
   std::string_view text = text_of(records);
   while (!text.empty()) {
@@ -169,10 +170,10 @@ std::optional<TarMember> TarReader::next() {
     } else if (type != 'K') {
       path_.reset(), size_.reset();
     }
-    // The padding of the last one may be missing.
+    // The padding of the last member may be missing.
     position_ = std::min(begin + (bytes + kTarBlock - 1) / kTarBlock * kTarBlock, bytes_);
     const bool is_file = type == '0' || type == '\0' || type == '7';
-    if (is_file && !member.path.ends_with('/')) return member;  // of a folder, in the oldest form
+    if (is_file && !member.path.ends_with('/')) return member;  // the oldest form of a folder
   }
 }
 

@@ -33,18 +33,18 @@ struct Shard {
   explicit Shard(const std::vector<std::string>& target_names) : targets(target_names) {}
 
   std::vector<Row> rows{};
-  TargetRows targets;  ///< empty where there are classes
+  TargetRows targets;  ///< empty where samples have classes
   std::vector<std::string> problems{};
   PathStamp stamp{};
   bool has_end = true;
 };
 
-/// A member's path in two.
+/// The two parts of a member's path.
 struct SampleFile {
   std::string key, ending;  ///< the ending in small letters
 };
 
-/// Nothing for a file that belongs to no sample.
+/// nullopt for a file that belongs to no sample.
 std::optional<SampleFile> sample_file(const std::string& path) {
   const size_t slash = std::min(path.find('/'), path.size());
   if (path.starts_with("__") && slash >= 4 && path.compare(slash - 2, 2, "__") == 0)
@@ -54,7 +54,7 @@ std::optional<SampleFile> sample_file(const std::string& path) {
   return SampleFile{path.substr(0, dot), lower_case(path.substr(dot + 1))};
 }
 
-/// A class as text; nothing when it is none.
+/// The class in a text; nullopt where the text is no class.
 std::optional<int32_t> class_of(std::string_view text) {
   const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0'; };
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -100,7 +100,7 @@ struct Sample {
   }
 };
 
-/// Samples of a tar file, one after the other.
+/// Reads the samples of a tar file, one after the other.
 class Samples {
  public:
   explicit Samples(PartReader& file)
@@ -141,37 +141,37 @@ std::string endings_of(const Sample& sample) {
   return first_few(std::move(all));
 }
 
-/// The same, and which of them may be meant.
+/// The endings of the sample's files, and which of them may be meant.
 std::string endings_near(const std::string& wanted, const Sample& sample) {
   std::vector<std::string> all;
   for (const auto& [ending, member] : sample.files) all.push_back(ending);
   return endings_of(sample) + nearest_name(wanted, all);
 }
 
-/// Where a target lies among a sample's files.
-struct TargetPlace {
-  explicit TargetPlace(const std::string& target)
+/// The file of a sample that has a target.
+struct TargetFile {
+  explicit TargetFile(const std::string& target)
       : in_json(target == "json" || target.starts_with("json.")),
         ending(in_json ? "json" : target),
         name(target == "json" ? "label" : target.substr(target.find('.') + 1)) {}
 
   bool in_json;
   std::string ending;
-  std::string name;  ///< in the JSON object
+  std::string name;  ///< key of the JSON object
 };
 
-/// Takes a sample's image, and its class or numbers.
+/// Reads a sample's image, and its class or numbers.
 class Reader {
  public:
   Reader(const WebDatasetFiles& files, PartReader& shard) : files_(files), shard_(shard) {}
 
-  /// Throws FormatError with what the sample lacks.
+  /// Throws FormatError naming the file that the sample lacks.
   Row row(const Sample& sample) const {
     const TarMember& image = image_of(sample);
     return {image.path, image.offset, image.bytes, files_.targets.empty() ? label_of(sample) : 0};
   }
 
-  /// Adds the sample's numbers, where there are targets. Throws FormatError with what it lacks.
+  /// Adds the sample's numbers, where there are targets. Throws FormatError as row() does.
   void add_numbers(const Sample& sample, TargetRows& rows) const {
     if (files_.targets.empty()) return;
     std::vector<std::vector<float>> all;
@@ -205,31 +205,32 @@ class Reader {
   }
 
   int32_t label_of(const Sample& sample) const {
-    const TargetPlace place(files_.label);
-    const auto text = text_of(sample, place, " with its class");
-    if (place.in_json && find_invalid_utf8(text) != text.npos)
+    const TargetFile target_file(files_.label);
+    const auto text = text_of(sample, target_file, " with its class");
+    if (target_file.in_json && find_invalid_utf8(text) != text.npos)
       fail(sample, "a .json that is not UTF-8");
-    const auto label = place.in_json ? class_of_json(text, place.name) : class_of(text);
+    const auto label = target_file.in_json ? class_of_json(text, target_file.name) : class_of(text);
     if (!label)
-      fail(sample, place.in_json ? "no class number named " + place.name + " in its .json"
-                                 : "no class number in its ." + place.ending);
+      fail(sample, target_file.in_json
+                       ? "no class number named " + target_file.name + " in its .json"
+                       : "no class number in its ." + target_file.ending);
     return *label;
   }
 
   std::vector<float> numbers_of(const Sample& sample, const std::string& target) const {
-    const TargetPlace place(target);
-    const auto text = text_of(sample, place, "");
+    const TargetFile target_file(target);
+    const auto text = text_of(sample, target_file, "");
     try {
-      return place.in_json ? numbers_in_json(text, place.name) : numbers_in(text);
+      return target_file.in_json ? numbers_in_json(text, target_file.name) : numbers_in(text);
     } catch (const FormatError& problem) {
       fail(sample, "no numbers in its ." + target + ": " + problem.what());
     }
   }
 
-  std::string_view text_of(const Sample& sample, const TargetPlace& place, const char* what) const {
-    const TarMember* const file = sample.find(place.ending);
+  std::string_view text_of(const Sample& sample, const TargetFile& target, const char* what) const {
+    const TarMember* const file = sample.find(target.ending);
     if (file == nullptr)
-      fail(sample, "no ." + place.ending + what + ", only " + endings_near(place.ending, sample));
+      fail(sample, "no ." + target.ending + what + ", only " + endings_near(target.ending, sample));
     const auto content = shard_.at(file->offset, file->bytes);
     return {reinterpret_cast<const char*>(content.data()), content.size()};
   }
@@ -242,7 +243,7 @@ class Reader {
   PartReader& shard_;
 };
 
-/// By what the first sample has.
+/// The label of `auto`: the first of cls, json and txt that the first sample has.
 std::string label_kind(const ShardFiles& shards) {
   for (size_t i = 0; i < shards.names.size(); ++i) {
     const auto sample = read_parts(
@@ -260,8 +261,7 @@ std::string label_kind(const ShardFiles& shards) {
 void read_shard(const std::string& path, const RemoteOptions& remote, const WebDatasetFiles& files,
                 Shard& shard) {
   constexpr size_t most_problems = 3;
-  if (!is_remote(path))
-    shard.stamp = settled(path_stamp_of(path), path_stamp_of(path), wall_clock_ns());
+  if (!is_remote(path)) shard.stamp = settled_stamp_of(path);
   const auto read = [&](auto& file) {
     Samples samples(file);
     const Reader reader(files, file);
@@ -309,13 +309,7 @@ std::vector<uint8_t> webdataset_table(const ShardFiles& shards, const WebDataset
       writer.add_part(shards.names[i], row.name, row.offset, row.bytes, row.label);
     if (!is_remote(shards.path(i))) writer.watch(shards.names[i], read[i].stamp);
   }
-  if (!problems.empty()) {
-    constexpr size_t most = 10;
-    const size_t more = problems.size() - std::min(problems.size(), most);
-    problems.resize(std::min(problems.size(), most));
-    if (more > 0) problems.push_back("and " + std::to_string(more) + " more such problems");
-    throw UserError(std::move(problems));
-  }
+  throw_problems(std::move(problems), "problems");
   if (!endless.empty())
     log::warn("no mark at the end of " + first_few(std::move(endless)) +
               ": written to the end, or cut off?");

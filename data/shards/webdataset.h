@@ -9,23 +9,23 @@
 
 namespace composer {
 
-/// Which of a sample's files are used, by what follows the first dot of their names.
+/// The files of a sample that are used, by their endings: what follows the first dot of the name.
 struct WebDatasetFiles {
-  std::string image = "auto";  ///< one ending; auto: the one that is an image's
-  /// "cls", "txt" or another ending of a file that holds a number; "json" or "json.NAME", the
-  /// number of that name ("label") in a JSON object; auto: of cls, json and txt the first that the
-  /// first sample has.
+  std::string image = "auto";  ///< an ending; auto: the one of an image
+  /// "cls", "txt" or another ending of a file with a number; "json" or "json.NAME": the number of
+  /// the key "label" or NAME in a JSON object; auto: the first of cls, json and txt that the first
+  /// sample has.
   std::string label = "auto";
-  /// Files of numbers (their endings), or "json.NAME" a number or a list of them in a JSON object,
-  /// that are read in place of the class; none: the class.
+  /// Values to read in place of the class: endings of files of numbers, or "json.NAME" for a number
+  /// or a list of numbers in a JSON object; empty: the class.
   std::vector<std::string> targets{};
 };
 
-/// The samples of the shards, in order, as parts of them. A sample's key is its files' path up to
-/// the first dot of their names; files of a key follow one another. Files without a key, and those
-/// in "__names__", are passed over. Remote shards are read whole. Throws UserError naming shards
-/// that are no sound tar files, and samples without an image, or its class or numbers, or with
-/// several images.
+/// The table of the shards' samples, in order, as parts of the shards. A sample's key is the path
+/// of its files up to the first dot of the name; the files of a key follow one another. Files
+/// without a key, and files in "__names__", are skipped. Remote shards are read whole. Throws
+/// UserError naming shards that are no valid tar files, and samples with no image or several, or
+/// without their class or numbers.
 std::vector<uint8_t> webdataset_table(const ShardFiles& shards, const WebDatasetFiles& files);
 
 }  // namespace composer

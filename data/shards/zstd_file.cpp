@@ -20,9 +20,9 @@
 namespace composer {
 namespace {
 
-/// Hands over what the frames hold, piece after piece, `bytes` at most. Throws DamagedFile naming
-/// the file where they are damaged, or hold another number of bytes or those of other hashes;
-/// RunError where this thread is to leave (LeaveWhen).
+/// Passes the content of the frames, at most `bytes`, piece by piece to take(). Throws DamagedFile
+/// naming the file where the frames are damaged, or do not match `bytes` and `hashes`; RunError
+/// where this thread is to leave (LeaveWhen).
 void unpack(std::span<const uint8_t> packed, const std::string& name, uint64_t bytes,
             const FileHashes& hashes,
             const std::function<void(std::span<const uint8_t> piece)>& take) {
@@ -57,7 +57,7 @@ void unpack(std::span<const uint8_t> packed, const std::string& name, uint64_t b
     throw fail("does not hold what the index says: " + problem);
 }
 
-/// All of the object. Threads that help leave when this one does.
+/// Fetches the whole object, with several threads, which leave when this thread does.
 void fetch_whole(const RemoteBytes::Fetch& fetch, LongFailure* failure, std::span<uint8_t> into) {
   constexpr uint64_t kRequestBytes = 8 << 20, kRequests = 16;
   const auto& leaving = LeaveWhen::flag();

@@ -7,7 +7,7 @@
 #include "data/beton/beton.h"
 #include "data/files/digest.h"
 #include "data/pixels/resize.h"
-#include "data/samples/ffcv_crop.h"
+#include "data/samples/transform.h"
 #include "tests/files.h"
 
 namespace composer::beton_fixtures_test {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "beton_bytes.h"
-#include "data/samples/ffcv_crop.h"
+#include "data/samples/transform.h"
 #include "tests/files.h"
 
 namespace composer::beton_test {

@@ -1,4 +1,4 @@
-#include "data/samples/kept_table.h"
+#include "data/samples/sample_table.h"
 
 #include <signal.h>
 #include <sys/wait.h>

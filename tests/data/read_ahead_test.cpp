@@ -16,7 +16,7 @@
 #include "data/batches/image_loader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
-#include "data/loading/ranges_ahead.h"
+#include "data/loading/read_ahead.h"
 #include "data/loading/sample_cursor.h"
 #include "nn/network/batch.h"
 #include "tests/data/beton_bytes.h"

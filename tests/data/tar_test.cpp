@@ -18,7 +18,9 @@ std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), t
 /// "path=content" of each member.
 std::vector<std::string> members_of(const std::string& file, bool* has_end = nullptr) {
   const auto bytes = bytes_of(file);
-  TarReader reader(bytes);
+  TarReader reader(bytes.size(), [&](uint64_t begin, uint64_t count) {
+    return std::span(bytes).subspan(begin, count);
+  });
   std::vector<std::string> all;
   while (const auto member = reader.next())
     all.push_back(member->path + "=" + file.substr(member->offset, member->bytes));
