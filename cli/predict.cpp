@@ -114,7 +114,7 @@ class PredictionLines {
  private:
   /// Labels count as names if any of them is a class name, otherwise as indices.
   void find_classes() {
-    const auto places = places_of(labels_.texts, class_names_);
+    const auto places = indices_of(labels_.texts, class_names_);
     const bool names = std::ranges::any_of(places, [](int32_t place) { return place >= 0; });
     const auto most =
         class_names_.empty() ? std::numeric_limits<int64_t>::max() : std::ssize(class_names_);
