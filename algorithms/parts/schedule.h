@@ -11,7 +11,7 @@ struct State;
 
 /// `time`, not in seconds, as a share of the run; 0 where the length of the run in batches is
 /// unknown.
-double share_of_run(const RunLength& schedule, const Time& time);
+double share_of_run(const RunLength& run_length, const Time& time);
 
 /// Whether the run has reached `time`, which is not in seconds.
 bool reached(const State& state, const Time& time);
