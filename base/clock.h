@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <string>
 
 namespace composer {
@@ -24,6 +25,14 @@ inline std::string clock_text(double seconds) {
   std::string text =
       hours > 0 ? std::to_string(hours) + ":" + two_digits(minutes) : std::to_string(minutes);
   return text + ":" + two_digits(whole % 60);
+}
+
+/// The local time of day: "2026-11-22 09:30:00".
+inline std::string local_time_text() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", std::localtime(&now));
+  return text;
 }
 
 }  // namespace composer

@@ -14,7 +14,6 @@
 #include <sstream>
 #include <string>
 #include <system_error>
-#include <vector>
 
 namespace composer {
 namespace {
@@ -92,31 +91,31 @@ struct MemoryFiles {
   const char *inactive, *active;  ///< keys of memory.stat: of files that the system can forget
 };
 
-void narrow_memory(const fs::path& folder, const MemoryFiles& files, GroupLimits& limits) {
+void narrow_memory(const fs::path& folder, const MemoryFiles& files, MachineLimits& limits) {
   const auto limit = number_of(line_of(folder / files.limit));
   if (!limit) return;
   const auto used = number_of(line_of(folder / files.used));
   const int64_t cache = number_in(folder / "memory.stat", files.inactive) +
                         number_in(folder / "memory.stat", files.active);
-  narrow(limits.memory_bytes, limit);
+  narrow(limits.memory_limit_bytes, limit);
   narrow(limits.memory_room_bytes,
          std::optional(*limit - std::max<int64_t>(0, used.value_or(0) - cache)));
 }
 
-void read_version_2(const fs::path& mount, const std::string& group, GroupLimits& limits) {
+void read_version_2(const fs::path& mount, const std::string& group, MachineLimits& limits) {
   for (const auto& folder : folders_up(mount, group)) {
     std::string budget, period;
     std::istringstream(line_of(folder / "cpu.max")) >> budget >> period;
-    narrow(limits.processors, quota(budget, period));
+    narrow(limits.processor_quota, quota(budget, period));
     narrow_memory(folder, {"memory.max", "memory.current", "inactive_file", "active_file"}, limits);
   }
 }
 
 void read_version_1(const fs::path& mount, const std::map<std::string, std::string>& groups,
-                    GroupLimits& limits) {
+                    MachineLimits& limits) {
   if (const auto group = groups.find("cpu"); group != groups.end())
     for (const auto& folder : folders_up(mount / "cpu", group->second))
-      narrow(limits.processors,
+      narrow(limits.processor_quota,
              quota(line_of(folder / "cpu.cfs_quota_us"), line_of(folder / "cpu.cfs_period_us")));
   if (const auto group = groups.find("memory"); group != groups.end())
     for (const auto& folder : folders_up(mount / "memory", group->second))
@@ -126,37 +125,19 @@ void read_version_1(const fs::path& mount, const std::map<std::string, std::stri
                     limits);
 }
 
-/// Of /proc/meminfo, in bytes.
-int64_t memory_of(const fs::path& root, const std::string& key) {
-  std::ifstream file(root / "proc/meminfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(key + ":"))
-      return number_of(line.substr(key.size() + 1)).value_or(0) * 1024;
-  return 0;
-}
-
 }  // namespace
-
-GroupLimits read_group_limits(const fs::path& root) {
-  const auto groups = groups_of_process(root);
-  const auto mount = root / "sys/fs/cgroup";
-  GroupLimits limits;
-  if (const auto group = groups.find(""); group != groups.end())
-    read_version_2(mount, group->second, limits);
-  read_version_1(mount, groups, limits);
-  return limits;
-}
 
 MachineLimits read_machine_limits(const fs::path& root) {
   MachineLimits limits;
   limits.processors = ::sysconf(_SC_NPROCESSORS_ONLN);
   limits.allowed_processors = std::max<int64_t>(std::ssize(scheduled_processors()), 1);
-  limits.memory_bytes = memory_of(root, "MemTotal");
-  limits.available_bytes = memory_of(root, "MemAvailable");
-  const auto group = read_group_limits(root);
-  limits.processor_quota = group.processors;
-  limits.memory_limit_bytes = group.memory_bytes;
-  limits.memory_room_bytes = group.memory_room_bytes;
+  limits.memory_bytes = 1024 * number_in(root / "proc/meminfo", "MemTotal:");
+  limits.available_bytes = 1024 * number_in(root / "proc/meminfo", "MemAvailable:");
+  const auto groups = groups_of_process(root);
+  const auto mount = root / "sys/fs/cgroup";
+  if (const auto group = groups.find(""); group != groups.end())
+    read_version_2(mount, group->second, limits);
+  read_version_1(mount, groups, limits);
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0)
     limits.open_files = files.rlim_cur == RLIM_INFINITY ? -1 : static_cast<int64_t>(files.rlim_cur);

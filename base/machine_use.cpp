@@ -1,7 +1,6 @@
 #include "base/machine_use.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "base/machine_limits.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -45,11 +45,9 @@ double ticks_of(const fs::path& root, pid_t process) {
   std::error_code problem;
   for (fs::directory_iterator entry(root / "proc", problem), end; !problem && entry != end;
        entry.increment(problem)) {
-    const auto name = entry->path().filename().string();
-    pid_t number = 0;
-    const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (wrong != std::errc{} || rest != name.data() + name.size()) continue;
-    if (const auto times = process_times(entry->path())) all[number] = *times;
+    const auto number = to_number<pid_t>(entry->path().filename().string());
+    const auto times = number ? process_times(entry->path()) : std::nullopt;
+    if (times) all[*number] = *times;
   }
   const auto is_below = [&](pid_t number) {
     for (size_t steps = 0; steps <= all.size(); ++steps) {

@@ -11,8 +11,8 @@ namespace composer {
 namespace {
 
 constexpr std::string_view unit_names[] = {"ep", "ba", "sp", "sec", "dur"};
-constexpr double largest_count =
-    9007199254740992.0;  // 2^53: every whole number up to here is a double
+/// 2^53: every whole number up to here is a double.
+constexpr double largest_count = 9007199254740992.0;
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -70,6 +70,15 @@ double batches_of_samples(const RunLength& schedule, double samples) {
           ? rest / size
           : before_last + (rest - before_last * size) / (epoch - before_last * size);
   return epochs * per_epoch + in_epoch;
+}
+
+/// Whether a multiple of `every` batches was reached by the last of so many.
+bool reaches_multiple(int64_t batches, double every) {
+  constexpr double rounding = 1e-9;
+  const auto multiples = [&](int64_t count) {
+    return std::floor(static_cast<double>(count) / every + rounding);
+  };
+  return multiples(batches) > multiples(batches - 1);
 }
 
 }  // namespace
@@ -185,19 +194,6 @@ bool RunLength::finished(const Timestamp& now) const {
   throw UserError("max_duration: " + max_duration.str() +
                   " cannot be a share of itself; use ep, ba, sp or sec");
 }
-
-namespace {
-
-/// Whether a multiple of `every` batches was reached by the last of so many.
-bool reaches_multiple(int64_t batches, double every) {
-  constexpr double rounding = 1e-9;
-  const auto multiples = [&](int64_t count) {
-    return std::floor(static_cast<double>(count) / every + rounding);
-  };
-  return multiples(batches) > multiples(batches - 1);
-}
-
-}  // namespace
 
 bool RunLength::due(const Time& interval, const Timestamp& now, bool epoch_end) const {
   if (interval.unit == TimeUnit::duration) {

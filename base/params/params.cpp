@@ -166,6 +166,14 @@ std::string Rule::text() const {
   return text;
 }
 
+std::string rules_text(const Rules& rules) {
+  std::string all;
+  for (const Rule& rule : rules)
+    if (const std::string text = rule.text(); !text.empty())
+      all += (all.empty() ? "" : ", ") + text;
+  return all;
+}
+
 bool Rule::allows(double number) const {
   if (exception && number == *exception) return true;
   switch (kind) {
@@ -274,15 +282,12 @@ Value write_value(double value) { return Value::scalar(digits(value)); }
 Value write_value(const std::string& value) { return Value::string(value); }
 Value write_value(const Time& value) { return Value::scalar(value.str()); }
 
-Field FieldCollector::start(const char* name, const char* doc, const Rules& rules) {
+Field FieldCollector::start(const char* name, const char* doc, Rules rules) {
   Field field;
   field.name = name;
   field.doc = doc;
-  for (const Rule& rule : rules) {
-    field.required = field.required || rule.kind == Rule::Kind::required;
-    if (const std::string text = rule.text(); !text.empty())
-      field.rules += (field.rules.empty() ? "" : ", ") + text;
-  }
+  field.required = std::ranges::find(rules, Rule::Kind::required, &Rule::kind) != rules.end();
+  field.rules = std::move(rules);
   return field;
 }
 
@@ -352,8 +357,8 @@ std::vector<FieldDoc> describe(const FieldSet& set) {
       }
       continue;
     }
-    const std::string rules = field.rules.empty() ? "" : ", " + field.rules;
-    docs.push_back({field.name, field.type + rules,
+    const std::string rules = rules_text(field.rules);
+    docs.push_back({field.name, field.type + (rules.empty() ? "" : ", ") + rules,
                     field.required ? "required" : one_line(field.write()), field.doc});
   }
   return docs;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -60,10 +59,10 @@ class TreeBuilder : public YAML::EventHandler {
     Value value;
     value.origin = at(mark);
     if (found == anchors_.end()) {
-      broken(mark, "an alias inside what it stands for: a cycle");
+      broken(at(mark), "an alias inside what it stands for: a cycle");
     } else if (values_ + count(found->second) > max_values) {
       if (!std::exchange(too_many_, true))
-        broken(mark, "aliases expand to more than " + std::to_string(max_values) + " values");
+        broken(at(mark), "aliases expand to more than " + std::to_string(max_values) + " values");
     } else {
       value = found->second;
       values_ += count(value);
@@ -86,8 +85,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     Value value;
     YAML::anchor_t anchor;
-    std::optional<std::string>
-        key;  // of a map, once its key was read and until its value is complete
+    std::optional<std::string> key;  ///< of a map's entry whose value is not complete yet
     Origin key_origin;
   };
 
@@ -102,9 +100,9 @@ class TreeBuilder : public YAML::EventHandler {
     return path;
   }
 
-  void broken(const YAML::Mark& mark, std::string message) {
-    broken_ = true;
-    problems_.push_back({at(mark), path(), std::move(message)});
+  void broken(const Origin& origin, std::string message) {
+    broken_ = true;  // parts of the tree are missing
+    problems_.push_back({origin, path(), std::move(message)});
   }
 
   void close() {
@@ -137,10 +135,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void start_entry(Open& map, const Value& key) {
     map.key_origin = key.origin;
-    if (key.kind != Value::Kind::scalar) {
-      broken_ = true;
-      problems_.push_back({key.origin, path(), "a key must be a word, not " + key.quote()});
-    }
+    if (key.kind != Value::Kind::scalar)
+      broken(key.origin, "a key must be a word, not " + key.quote());
     map.key = key.kind == Value::Kind::scalar ? key.text : "?";
   }
 
@@ -156,7 +152,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::map<YAML::anchor_t, Value> anchors_;
   size_t values_ = 0;
   bool too_many_ = false;
-  bool broken_ = false;  // parts of the tree are missing
+  bool broken_ = false;
 };
 
 bool plain_is_safe(const std::string& text) {

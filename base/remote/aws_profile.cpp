@@ -34,10 +34,7 @@ AwsFile read(const fs::path& path) {
 AwsFile parse_aws_file(std::string_view text) {
   AwsFile file;
   std::map<std::string, std::string>* section = nullptr;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const std::string_view line : separated(text, '\n')) {
     const std::string content = trimmed(line);
     if (content.empty() || content[0] == '#' || content[0] == ';') continue;
     if (content[0] == '[') {

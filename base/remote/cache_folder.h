@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/remote/locks.h"
 #include "base/remote/range_cache.h"
-#include "base/remote/reservation.h"
 
 namespace composer {
 

@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 
 #include "base/remote/block_table.h"
-#include "base/remote/range_lock.h"
+#include "base/remote/locks.h"
 
 namespace composer {
 

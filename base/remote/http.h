@@ -1,7 +1,6 @@
 // Exchanges with servers over HTTP, by libcurl.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -16,10 +15,6 @@
 #include <vector>
 
 namespace composer {
-
-inline double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 struct HttpRequest {
   std::string method = "GET";
@@ -87,7 +82,7 @@ class HttpClient {
 
  private:
   class Channel;
-  class Place;
+  class Slot;
 
   std::unique_ptr<Channel> take();
   void give(std::unique_ptr<Channel> channel);

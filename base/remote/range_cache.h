@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/remote/cached_object.h"
 #include "base/remote/eviction.h"

@@ -1,12 +1,12 @@
 #include "base/remote/store_reply.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "base/error.h"
 #include "base/remote/remote_path.h"
 #include "base/remote/xml.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -101,11 +101,10 @@ ContentRange read_content_range(std::string_view text) {
 }
 
 uint64_t read_length(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!digits_only(text) || error != std::errc() || end != text.data() + text.size())
+  const auto value = to_number<uint64_t>(text);
+  if (!value)
     throw RunError("the store gives '" + one_line(std::string(text)) + "' as a number of bytes");
-  return value;
+  return *value;
 }
 
 std::optional<std::time_t> read_date(const std::string& text) {

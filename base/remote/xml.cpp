@@ -1,7 +1,9 @@
 #include "base/remote/xml.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
-#include <utility>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -10,6 +12,13 @@ namespace {
 
 constexpr int kDeepest = 16;
 constexpr std::string_view kSpaces = " \t\r\n";
+
+struct Entity {
+  std::string_view name;
+  char character;
+};
+constexpr Entity kEntities[] = {
+    {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
 
 [[noreturn]] void refuse(const std::string& what) {
   throw RunError("the store's XML is damaged: " + what);
@@ -49,18 +58,12 @@ void append_utf8(std::string& text, uint32_t code) {
 void append_character(std::string& text, std::string_view reference) {
   const bool hex = reference.size() > 1 && reference[1] == 'x';
   const auto digits = reference.substr(hex ? 2 : 1);
+  const char* const end = digits.data() + digits.size();
   uint32_t code = 0;
-  if (digits.empty() || digits.size() > 8) refuse("a character reference");
-  for (const char c : digits) {
-    uint32_t digit = 16;
-    if (c >= '0' && c <= '9') digit = static_cast<uint32_t>(c - '0');
-    if (hex && c >= 'a' && c <= 'f') digit = static_cast<uint32_t>(c - 'a' + 10);
-    if (hex && c >= 'A' && c <= 'F') digit = static_cast<uint32_t>(c - 'A' + 10);
-    if (digit >= (hex ? 16u : 10u)) refuse("a character reference");
-    code = code * (hex ? 16 : 10) + digit;
-    if (code > 0x10FFFF) refuse("a character reference");
-  }
-  if (code == 0 || (code >= 0xD800 && code < 0xE000)) refuse("a character reference");
+  const auto [rest, error] = std::from_chars(digits.data(), end, code, hex ? 16 : 10);
+  if (error != std::errc{} || rest != end || digits.size() > 8 || code == 0 || code > 0x10FFFF ||
+      (code >= 0xD800 && code < 0xE000))
+    refuse("a character reference");
   append_utf8(text, code);
 }
 
@@ -130,21 +133,13 @@ class Reader {
       if (end == text.npos || end > 12) refuse("an entity");
       const auto entity = text.substr(1, end - 1);
       text.remove_prefix(end + 1);
-      if (entity == "amp") {
-        to += '&';
-      } else if (entity == "lt") {
-        to += '<';
-      } else if (entity == "gt") {
-        to += '>';
-      } else if (entity == "quot") {
-        to += '"';
-      } else if (entity == "apos") {
-        to += '\'';
-      } else if (entity.starts_with('#')) {
+      const auto* const known = std::ranges::find(kEntities, entity, &Entity::name);
+      if (known != std::end(kEntities))
+        to += known->character;
+      else if (entity.starts_with('#'))
         append_character(to, entity);
-      } else {
+      else
         refuse("an entity");
-      }
     }
   }
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/remote/download.h"
+#include "base/files/atomic_file.h"
 
 namespace composer {
 namespace {

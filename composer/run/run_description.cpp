@@ -3,9 +3,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/files/atomic_file.h"
 #include "base/host_name.h"
-#include "base/local_time.h"
 
 namespace composer {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/files/crc32c.h"
+#include "base/files/checksum.h"
 #include "composer/logging/logger.h"
 #include "composer/logging/spread.h"
 #include "nn/network/batch.h"
