@@ -11,7 +11,7 @@
 
 #include "analysis/curve.h"
 #include "analysis/repeats.h"
-#include "base/machine_use.h"
+#include "base/machine_limits.h"
 
 namespace composer {
 

@@ -145,25 +145,11 @@ Rule Rule::or_exactly(double number) const {
 }
 
 std::string Rule::text() const {
-  std::string text;
-  switch (kind) {
-    case Kind::in:
-      text = "in [" + brief(low) + ", " + brief(high) + "]";
-      break;
-    case Kind::at_least:
-      text = "at least " + brief(low);
-      break;
-    case Kind::above:
-      text = "above " + brief(low);
-      break;
-    case Kind::one_of:
-      text = join(words);
-      break;
-    case Kind::required:
-      break;
-  }
-  if (exception) text += ", or " + brief(*exception);
-  return text;
+  const std::string text = kind == Kind::in         ? "in [" + brief(low) + ", " + brief(high) + "]"
+                           : kind == Kind::at_least ? "at least " + brief(low)
+                           : kind == Kind::above    ? "above " + brief(low)
+                                                    : join(words);
+  return exception ? text + ", or " + brief(*exception) : text;
 }
 
 std::string rules_text(const Rules& rules) {
@@ -176,16 +162,9 @@ std::string rules_text(const Rules& rules) {
 
 bool Rule::allows(double number) const {
   if (exception && number == *exception) return true;
-  switch (kind) {
-    case Kind::in:
-      return low <= number && number <= high;
-    case Kind::at_least:
-      return number >= low;
-    case Kind::above:
-      return number > low;
-    default:
-      return true;
-  }
+  if (kind == Kind::in) return low <= number && number <= high;
+  if (kind == Kind::at_least) return number >= low;
+  return kind != Kind::above || number > low;
 }
 
 void read_value(const Value& value, const Rules&, const std::string& path, bool& out,

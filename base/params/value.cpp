@@ -185,25 +185,15 @@ std::string quoted(const std::string& text) {
 }
 
 std::string inline_yaml(const Value& value) {
-  switch (value.kind) {
-    case Value::Kind::null:
-      return "null";
-    case Value::Kind::scalar:
-      return !value.quoted && plain_is_safe(value.text) ? value.text : quoted(value.text);
-    case Value::Kind::list: {
-      std::string out = "[";
-      for (const Value& item : value.items) out += (out.size() > 1 ? ", " : "") + inline_yaml(item);
-      return out + "]";
-    }
-    case Value::Kind::map: {
-      std::string out = "{";
-      for (const auto& [key, origin, item] : value.entries)
-        out += (out.size() > 1 ? ", " : "") + inline_yaml(Value::scalar(key)) + ": " +
-               inline_yaml(item);
-      return out + "}";
-    }
-  }
-  return {};
+  if (value.kind == Value::Kind::null) return "null";
+  if (value.kind == Value::Kind::scalar)
+    return !value.quoted && plain_is_safe(value.text) ? value.text : quoted(value.text);
+  std::string parts;
+  for (const Value& item : value.items) parts += (parts.empty() ? "" : ", ") + inline_yaml(item);
+  for (const auto& [key, origin, item] : value.entries)
+    parts +=
+        (parts.empty() ? "" : ", ") + inline_yaml(Value::scalar(key)) + ": " + inline_yaml(item);
+  return value.kind == Value::Kind::list ? "[" + parts + "]" : "{" + parts + "}";
 }
 
 void block_yaml(const Value& map, const std::string& indent, std::string& out) {
@@ -322,17 +312,9 @@ bool Value::none() const {
 }
 
 std::string Value::quote() const {
-  switch (kind) {
-    case Kind::null:
-      return "nothing";
-    case Kind::scalar:
-      return "'" + (text.size() <= max_quoted ? text : text.substr(0, max_quoted) + "...") + "'";
-    case Kind::list:
-      return "a list";
-    case Kind::map:
-      return "a map";
-  }
-  return {};
+  if (kind == Kind::scalar)
+    return "'" + (text.size() <= max_quoted ? text : text.substr(0, max_quoted) + "...") + "'";
+  return kind == Kind::null ? "nothing" : kind == Kind::list ? "a list" : "a map";
 }
 
 std::optional<Value> parse_yaml(const std::string& text, const std::string& file,

@@ -5,9 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,7 +18,6 @@
 #include "base/remote/remote_path.h"
 #include "base/remote/store_reply.h"
 #include "base/remote/store_requests.h"
-#include "base/remote/xml.h"
 #include "base/text.h"
 
 namespace composer {
@@ -75,11 +72,7 @@ std::optional<Credentials> from_environment() {
 
 /// named_by: the variable or key that names the file, for UserError.
 std::string read_token(const std::string& path, const std::string& named_by) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw UserError(path + " (" + named_by + "): cannot be read");
-  return trimmed(text.str());
+  return trimmed(text_of_file(path, path + " (" + named_by + ")"));
 }
 
 /// Those that Amazon's Security Token Service, or one that speaks its language, gives for a token

@@ -13,7 +13,6 @@
 #include <string>
 
 #include "base/remote/cached_object.h"
-#include "base/remote/eviction.h"
 #include "base/remote/remote_bytes.h"
 
 namespace composer {

@@ -290,8 +290,7 @@ std::vector<ObjectInfo> S3Store::list(const std::string& prefix) {
   list_pages(prefix, "", [&](ListingPage& page) {
     std::move(page.objects.begin(), page.objects.end(), std::back_inserter(objects));
   });
-  std::sort(objects.begin(), objects.end(),
-            [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+  std::ranges::sort(objects, {}, &ObjectInfo::key);
   return objects;
 }
 

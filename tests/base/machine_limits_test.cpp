@@ -6,7 +6,6 @@
 #include <cmath>
 #include <string>
 
-#include "base/machine_use.h"
 #include "tests/files.h"
 
 namespace composer::machine_limits_test {

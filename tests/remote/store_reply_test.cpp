@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/remote/store_requests.h"
-#include "base/remote/xml.h"
 
 namespace composer::store_reply_test {
 
