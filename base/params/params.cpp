@@ -70,15 +70,24 @@ bool number_allowed(double number, const Value& value, const Rules& rules, const
   return true;
 }
 
-/// Reads the whole of a scalar's text as a number.
+/// Reads the whole of a scalar's text as a number. type and out_of_range: for messages.
 template <class T>
-std::errc parse_number(const Value& value, T& out) {
-  if (value.kind != Value::Kind::scalar) return std::errc::invalid_argument;
-  std::string_view text = value.text;
+void read_number(const Value& value, const Rules& rules, const std::string& path,
+                 const std::string& type, const std::string& out_of_range, T& out,
+                 Problems& problems) {
+  if (!words_allowed(value, rules, path, problems)) return;
+  std::string_view text;
+  if (value.kind == Value::Kind::scalar) text = value.text;
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error == std::errc{} && end != text.data() + text.size()) return std::errc::invalid_argument;
-  return error;
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc::result_out_of_range)
+    report(value, path, "the number " + value.text + out_of_range, problems);
+  else if (error != std::errc{} || end != text.data() + text.size() ||
+           !std::isfinite(static_cast<double>(number)))
+    wrong_type(value, path, type, problems);
+  else if (number_allowed(static_cast<double>(number), value, rules, path, problems))
+    out = number;
 }
 
 /// Whether `name` stands in `text` as a whole word.
@@ -183,28 +192,12 @@ void read_value(const Value& value, const Rules&, const std::string& path, bool&
 
 void read_value(const Value& value, const Rules& rules, const std::string& path, int64_t& out,
                 Problems& problems) {
-  if (!words_allowed(value, rules, path, problems)) return;
-  int64_t number = 0;
-  const std::errc error = parse_number(value, number);
-  if (error == std::errc::result_out_of_range)
-    report(value, path, "the number " + value.text + " is too large", problems);
-  else if (error != std::errc{})
-    wrong_type(value, path, "a whole number", problems);
-  else if (number_allowed(static_cast<double>(number), value, rules, path, problems))
-    out = number;
+  read_number(value, rules, path, "a whole number", " is too large", out, problems);
 }
 
 void read_value(const Value& value, const Rules& rules, const std::string& path, double& out,
                 Problems& problems) {
-  if (!words_allowed(value, rules, path, problems)) return;
-  double number = 0;
-  const std::errc error = parse_number(value, number);
-  if (error == std::errc::result_out_of_range)
-    report(value, path, "the number " + value.text + " is too large or too small", problems);
-  else if (error != std::errc{} || !std::isfinite(number))
-    wrong_type(value, path, "a number", problems);
-  else if (number_allowed(number, value, rules, path, problems))
-    out = number;
+  read_number(value, rules, path, "a number", " is too large or too small", out, problems);
 }
 
 void read_value(const Value& value, const Rules& rules, const std::string& path, std::string& out,

@@ -61,12 +61,10 @@ std::optional<Credentials> from_environment() {
       environment_value("AWS_ACCESS_KEY_ID"), environment_value("AWS_SECRET_ACCESS_KEY"),
       environment_value("AWS_SESSION_TOKEN"), "the environment (AWS_ACCESS_KEY_ID)", std::nullopt};
   if (result.key_id.empty() && result.secret.empty()) return std::nullopt;
+  const std::string id = "AWS_ACCESS_KEY_ID", secret = "AWS_SECRET_ACCESS_KEY";
   if (result.key_id.empty() || result.secret.empty())
-    throw UserError(std::string(result.key_id.empty() ? "AWS_SECRET_ACCESS_KEY is set, but not "
-                                                        "AWS_ACCESS_KEY_ID"
-                                                      : "AWS_ACCESS_KEY_ID is set, but not "
-                                                        "AWS_SECRET_ACCESS_KEY") +
-                    ": both or none are right");
+    throw UserError((result.key_id.empty() ? secret : id) + " is set, but not " +
+                    (result.key_id.empty() ? id : secret) + ": both or none are right");
   return result;
 }
 
@@ -205,7 +203,7 @@ std::optional<Credentials> from_container() {
   for (int i = 1;; ++i) {
     std::string problem;
     try {
-      const HttpReply reply = http_client().exchange(request).reply;
+      const HttpReply reply = http_client().exchange(request);
       if (reply.status == 200) return read_json(reply.body, "Token", source);
       problem = "it answers with status " + std::to_string(reply.status);
     } catch (const HttpFailure& failure) {
@@ -227,17 +225,17 @@ std::optional<Credentials> from_instance() {
     auto request = metadata_request(host + "/latest/api/token", kInstanceSeconds);
     request.method = "PUT";
     request.headers.emplace_back("X-aws-ec2-metadata-token-ttl-seconds", "21600");
-    const HttpReply token = http_client().exchange(request).reply;
+    const HttpReply token = http_client().exchange(request);
     if (token.status != 200) return std::nullopt;
     answers = true;
     request = metadata_request(host + kInstancePath, kContainerSeconds);
     request.headers.emplace_back("X-aws-ec2-metadata-token",
                                  token.body.substr(0, token.body.find_first_of("\r\n")));
-    const HttpReply roles = http_client().exchange(request).reply;
+    const HttpReply roles = http_client().exchange(request);
     const std::string role = roles.body.substr(0, roles.body.find_first_of("\r\n"));
     if (roles.status != 200 || role.empty()) return std::nullopt;
     request.url += percent_encoded(role);
-    const HttpReply reply = http_client().exchange(request).reply;
+    const HttpReply reply = http_client().exchange(request);
     if (reply.status != 200)
       throw UserError(source + " answers with status " + std::to_string(reply.status) +
                       " for the role " + role);

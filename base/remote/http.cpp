@@ -455,9 +455,8 @@ void HttpClient::give(std::unique_ptr<Channel> channel) {
   if (idle_.size() < kMostIdle) idle_.push_back(std::move(channel));
 }
 
-HttpClient::Hedged HttpClient::exchange(const HttpRequest& request,
-                                        std::optional<double> hedge_after,
-                                        const std::function<bool()>& may_hedge) {
+HttpReply HttpClient::exchange(const HttpRequest& request, std::optional<double> hedge_after,
+                               const std::function<bool()>& may_hedge) {
   const NoBrokenPipe guard;  // libcurl's TLS writes may raise it
   const Slot slot(*this);
   auto channel = take();
@@ -492,17 +491,16 @@ HttpClient::Hedged HttpClient::exchange(const HttpRequest& request,
         throw HttpFailure(HttpFailure::Kind::interrupted, "interrupted while nothing came");
     }
   }
-  Hedged result;
-  result.second = second.sent;
+  HttpReply reply;
   if (good(second) && !good(first)) {
-    result.reply = channel->take_second(request);
+    reply = channel->take_second(request);
   } else {
     if (first.transfer.failure()) throw HttpFailure(*first.transfer.failure());
-    result.reply = std::move(first.transfer.reply());
+    reply = std::move(first.transfer.reply());
   }
   // What answers so may answer better on another connection.
-  if (result.reply.status < 500 && result.reply.status != 429) give(std::move(channel));
-  return result;
+  if (reply.status < 500 && reply.status != 429) give(std::move(channel));
+  return reply;
 }
 
 HttpClient& http_client() {

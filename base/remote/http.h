@@ -69,16 +69,12 @@ class HttpClient {
   HttpClient();
   ~HttpClient();
 
-  struct Hedged {
-    HttpReply reply;
-    bool second = false;  ///< whether the request was sent twice
-  };
   /// Waits for the answer. After `hedge_after` seconds without a whole one the request is sent once
   /// more on another connection, if may_hedge() allows it then (null: it does), and the first whole
   /// answer below status 500 counts. Waits before that while as many exchanges are under way as the
   /// process may have files open for. Throws HttpFailure.
-  Hedged exchange(const HttpRequest& request, std::optional<double> hedge_after = std::nullopt,
-                  const std::function<bool()>& may_hedge = nullptr);
+  HttpReply exchange(const HttpRequest& request, std::optional<double> hedge_after = std::nullopt,
+                     const std::function<bool()>& may_hedge = nullptr);
 
  private:
   class Channel;

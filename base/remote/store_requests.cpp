@@ -126,7 +126,7 @@ ObjectInfo described(const std::string& key, const std::string& text, const Http
 }
 
 std::string range_header(const std::string& text, const ObjectInfo& info, uint64_t begin,
-                     uint64_t bytes) {
+                         uint64_t bytes) {
   if (begin > info.bytes || bytes > info.bytes - begin)
     throw RunError(text + ": bytes behind its end are asked for");
   return "bytes=" + std::to_string(begin) + "-" + std::to_string(begin + bytes - 1);
@@ -186,9 +186,8 @@ HttpReply StoreRequests::send(const Call& call) {
     double asked_wait = 0;
     try {
       const auto hedge = call.is_read ? read_times_.limit(bytes) : std::nullopt;
-      auto reply = http_client()
-                       .exchange(request, hedge, [this] { return read_times_.take_allowance(); })
-                       .reply;
+      auto reply =
+          http_client().exchange(request, hedge, [this] { return read_times_.take_allowance(); });
       answered_ = true;
       const bool again = passes(reply.status) || (call.may_pass && call.may_pass(reply));
       if (!again) {
