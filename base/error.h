@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
+
 namespace composer {
 
 /// The user's input is wrong (recipe, command line, files): exit status 2. Holds one line for each
@@ -14,17 +16,11 @@ class UserError : public std::runtime_error {
   explicit UserError(std::string problem)
       : UserError(std::vector<std::string>{std::move(problem)}) {}
   explicit UserError(std::vector<std::string> problems)
-      : std::runtime_error(join(problems)), problems_(std::move(problems)) {}
+      : std::runtime_error(joined(problems, "\n")), problems_(std::move(problems)) {}
 
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  static std::string join(const std::vector<std::string>& lines) {
-    std::string all;
-    for (const auto& line : lines) all += (all.empty() ? "" : "\n") + line;
-    return all;
-  }
-
   std::vector<std::string> problems_;
 };
 

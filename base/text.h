@@ -2,9 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace composer {
@@ -17,6 +20,26 @@ inline std::string joined(const std::vector<std::string>& parts,
     text += part;
   }
   return text;
+}
+
+/// The parts of `text` between the separators; one part where there is none.
+inline std::vector<std::string_view> separated(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// The number that the whole text is; nothing for any other text.
+template <class T>
+std::optional<T> to_number(std::string_view text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && rest == end ? std::optional(value) : std::nullopt;
 }
 
 /// The first ten, and how many more there are.

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include "base/error.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -35,19 +35,14 @@ struct Writer {
 std::optional<Writer> writer_of(const std::string& name) {
   const auto begin = name.rfind(mark);
   if (begin == std::string::npos) return std::nullopt;
-  const auto text = name.substr(begin + mark.size());
+  const auto text = std::string_view(name).substr(begin + mark.size());
   const auto last = text.rfind('-');
   const auto middle = last == std::string::npos || last == 0 ? last : text.rfind('-', last - 1);
   if (middle == std::string::npos || middle == 0) return std::nullopt;
-  const auto number = [&](size_t from, size_t to) -> std::optional<pid_t> {
-    pid_t value = 0;
-    const auto [end, error] = std::from_chars(text.data() + from, text.data() + to, value);
-    if (error != std::errc() || end != text.data() + to || value < 0) return std::nullopt;
-    return value;
-  };
-  const auto process = number(middle + 1, last);
-  if (!process || !number(last + 1, text.size())) return std::nullopt;
-  return Writer{text.substr(0, middle), *process};
+  const auto process = to_number<pid_t>(text.substr(middle + 1, last - middle - 1));
+  const auto number = to_number<pid_t>(text.substr(last + 1));
+  if (process.value_or(-1) < 0 || number.value_or(-1) < 0) return std::nullopt;
+  return Writer{std::string(text.substr(0, middle)), *process};
 }
 
 /// A writer holds a lock on its file, which dies with it, in whatever container it runs. Where a
@@ -70,6 +65,10 @@ bool untouched_for_a_day(const fs::path& path) {
 }
 
 }  // namespace
+
+std::string failure_text(const fs::path& path, int error) {
+  return path.string() + ": " + std::strerror(error);
+}
 
 std::string cannot_be_written(const fs::path& path, int error) {
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;

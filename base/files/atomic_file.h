@@ -1,7 +1,6 @@
 // Files that are whole or not there: written beside their name, which they get at the end.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -57,8 +56,9 @@ class AtomicFile {
 /// Writes a whole file of this content, flushed to the disk. RunError when it cannot be written.
 void write_whole(const std::filesystem::path& path, std::string_view text);
 
-/// What a system call on `path` failed with, for people: "PATH: cannot be written: No space left on
-/// device (disk full?)".
+/// "PATH: Permission denied": why a system call on `path` failed. error: its errno.
+std::string failure_text(const std::filesystem::path& path, int error);
+/// "PATH: cannot be written: No space left on device (disk full?)".
 std::string cannot_be_written(const std::filesystem::path& path, int error);
 
 /// Flushes a folder's entries to the disk. RunError when that fails.

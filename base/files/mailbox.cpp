@@ -23,7 +23,6 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/host_name.h"
-#include "base/local_time.h"
 #include "base/log.h"
 
 namespace composer {

@@ -8,9 +8,30 @@
 #include <optional>
 #include <span>
 
-#include "base/files/lost_pages.h"
-
 namespace composer {
+
+/// Watches one mapping. A page that cannot be read, because another program cut the file off or the
+/// disk or network failed, raises SIGBUS, which would end the process. While this object lives,
+/// such a page reads as zeros and is noted here. Other faults go to the handler that was installed
+/// before the first LostPages; without one they end the process. Functions may be called by several
+/// threads at once.
+class LostPages {
+ public:
+  /// mapping: private, read-only, from the beginning of the open `file`. Both must outlast this.
+  LostPages(std::span<const uint8_t> mapping, int file);
+  ~LostPages();
+  LostPages(const LostPages&) = delete;
+  LostPages& operator=(const LostPages&) = delete;
+
+  /// Whether a page that holds bytes of this part has been lost. Ask after the bytes were read.
+  bool in(std::span<const uint8_t> part) const;
+
+ private:
+  struct Range;
+  struct Ranges;
+
+  Range* const range_;
+};
 
 /// What cannot be read any more (another program cut the file off, the disk or network failed)
 /// reads as zeros: check() tells, which is to be asked once bytes have been used.

@@ -53,6 +53,10 @@ Rule above(double low);
 inline const Rule required{.kind = Rule::Kind::required, .words = {}, .exception = {}};
 
 Rule one_of(std::vector<std::string> words);
+
+/// The texts of the rules, for people: "above 0, in [1, 3]"; empty where no rule has one.
+std::string rules_text(const Rules& rules);
+
 template <std::convertible_to<std::string>... Words>
 Rule one_of(Words... words) {
   return one_of(std::vector<std::string>{std::string(words)...});
@@ -69,8 +73,8 @@ struct FieldSet {
 /// One hyperparameter, whatever its type.
 struct Field {
   std::string name, doc;
-  std::string type;   ///< "number", "list of text", "time or none"; empty for a nested struct
-  std::string rules;  ///< "in [0, 1]"; may be empty
+  std::string type;  ///< "number", "list of text", "time or none"; empty for a nested struct
+  Rules rules;       ///< what the value must satisfy; of a list, each item
   bool required = false;
   bool flag = false;  ///< a bool: a bare option means true
   bool list = false;  ///< takes several words
@@ -222,12 +226,12 @@ class FieldCollector {
       field.type = FieldType<T>::name();
       field.flag = std::is_same_v<T, bool>;
       field.list = is_vector<T>;
-      field.read = [&value, all = Rules{rules...}](const Value& from, const std::string& path,
-                                                   Problems& problems) {
+      field.read = [&value, all = field.rules](const Value& from, const std::string& path,
+                                               Problems& problems) {
         read_value(from, all, path, value, problems);
       };
       field.write = [&value] { return write_value(value); };
-      field.check = [&value, all = Rules{rules...}](const std::string& path, Problems& problems) {
+      field.check = [&value, all = field.rules](const std::string& path, Problems& problems) {
         check_value(value, all, path, problems);
       };
     }
@@ -235,7 +239,7 @@ class FieldCollector {
   }
 
  private:
-  static Field start(const char* name, const char* doc, const Rules& rules);
+  static Field start(const char* name, const char* doc, Rules rules);
 
   FieldSet& set_;
 };

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -60,10 +59,10 @@ class TreeBuilder : public YAML::EventHandler {
     Value value;
     value.origin = at(mark);
     if (found == anchors_.end()) {
-      broken(mark, "an alias inside what it stands for: a cycle");
+      broken(at(mark), "an alias inside what it stands for: a cycle");
     } else if (values_ + count(found->second) > max_values) {
       if (!std::exchange(too_many_, true))
-        broken(mark, "aliases expand to more than " + std::to_string(max_values) + " values");
+        broken(at(mark), "aliases expand to more than " + std::to_string(max_values) + " values");
     } else {
       value = found->second;
       values_ += count(value);
@@ -86,8 +85,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     Value value;
     YAML::anchor_t anchor;
-    std::optional<std::string>
-        key;  // of a map, once its key was read and until its value is complete
+    std::optional<std::string> key;  ///< of a map's entry whose value is not complete yet
     Origin key_origin;
   };
 
@@ -102,9 +100,9 @@ class TreeBuilder : public YAML::EventHandler {
     return path;
   }
 
-  void broken(const YAML::Mark& mark, std::string message) {
-    broken_ = true;
-    problems_.push_back({at(mark), path(), std::move(message)});
+  void broken(const Origin& origin, std::string message) {
+    broken_ = true;  // parts of the tree are missing
+    problems_.push_back({origin, path(), std::move(message)});
   }
 
   void close() {
@@ -137,10 +135,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void start_entry(Open& map, const Value& key) {
     map.key_origin = key.origin;
-    if (key.kind != Value::Kind::scalar) {
-      broken_ = true;
-      problems_.push_back({key.origin, path(), "a key must be a word, not " + key.quote()});
-    }
+    if (key.kind != Value::Kind::scalar)
+      broken(key.origin, "a key must be a word, not " + key.quote());
     map.key = key.kind == Value::Kind::scalar ? key.text : "?";
   }
 
@@ -156,7 +152,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::map<YAML::anchor_t, Value> anchors_;
   size_t values_ = 0;
   bool too_many_ = false;
-  bool broken_ = false;  // parts of the tree are missing
+  bool broken_ = false;
 };
 
 bool plain_is_safe(const std::string& text) {
@@ -189,25 +185,15 @@ std::string quoted(const std::string& text) {
 }
 
 std::string inline_yaml(const Value& value) {
-  switch (value.kind) {
-    case Value::Kind::null:
-      return "null";
-    case Value::Kind::scalar:
-      return !value.quoted && plain_is_safe(value.text) ? value.text : quoted(value.text);
-    case Value::Kind::list: {
-      std::string out = "[";
-      for (const Value& item : value.items) out += (out.size() > 1 ? ", " : "") + inline_yaml(item);
-      return out + "]";
-    }
-    case Value::Kind::map: {
-      std::string out = "{";
-      for (const auto& [key, origin, item] : value.entries)
-        out += (out.size() > 1 ? ", " : "") + inline_yaml(Value::scalar(key)) + ": " +
-               inline_yaml(item);
-      return out + "}";
-    }
-  }
-  return {};
+  if (value.kind == Value::Kind::null) return "null";
+  if (value.kind == Value::Kind::scalar)
+    return !value.quoted && plain_is_safe(value.text) ? value.text : quoted(value.text);
+  std::string parts;
+  for (const Value& item : value.items) parts += (parts.empty() ? "" : ", ") + inline_yaml(item);
+  for (const auto& [key, origin, item] : value.entries)
+    parts +=
+        (parts.empty() ? "" : ", ") + inline_yaml(Value::scalar(key)) + ": " + inline_yaml(item);
+  return value.kind == Value::Kind::list ? "[" + parts + "]" : "{" + parts + "}";
 }
 
 void block_yaml(const Value& map, const std::string& indent, std::string& out) {
@@ -326,17 +312,9 @@ bool Value::none() const {
 }
 
 std::string Value::quote() const {
-  switch (kind) {
-    case Kind::null:
-      return "nothing";
-    case Kind::scalar:
-      return "'" + (text.size() <= max_quoted ? text : text.substr(0, max_quoted) + "...") + "'";
-    case Kind::list:
-      return "a list";
-    case Kind::map:
-      return "a map";
-  }
-  return {};
+  if (kind == Kind::scalar)
+    return "'" + (text.size() <= max_quoted ? text : text.substr(0, max_quoted) + "...") + "'";
+  return kind == Kind::null ? "nothing" : kind == Kind::list ? "a list" : "a map";
 }
 
 std::optional<Value> parse_yaml(const std::string& text, const std::string& file,

@@ -1,11 +1,15 @@
 // The files of Amazon's command line program: ~/.aws/credentials and ~/.aws/config.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 
 namespace composer {
+
+/// The whole text of a file. name: how UserError, where it cannot be read, names it.
+std::string text_of_file(const std::filesystem::path& path, const std::string& name);
 
 /// Section -> key -> value.
 using AwsFile = std::map<std::string, std::map<std::string, std::string>>;

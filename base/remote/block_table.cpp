@@ -108,7 +108,7 @@ BlockTable::BlockTable(const fs::path& path) {
 BlockTable::~BlockTable() { ::munmap(memory_, size_); }
 
 void BlockTable::map(const fs::path& path) {
-  const auto fail = [&] { return RunError(path.string() + ": " + std::strerror(errno)); };
+  const auto fail = [&] { return RunError(failure_text(path, errno)); };
   const int file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0) throw fail();
   struct stat status {};

@@ -29,6 +29,7 @@ struct BlockBounds {
   uint64_t end(uint64_t block) const;
   /// The block that has the byte.
   uint64_t at(uint64_t byte) const;
+  bool operator==(const BlockBounds&) const = default;
 };
 
 /// An entry says whether a block is there, since which start of the system that is known to be

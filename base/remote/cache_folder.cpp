@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/files/user_cache_folder.h"
+#include "base/hash.h"
 #include "base/host_name.h"
 #include "base/log.h"
-#include "base/remote/lock_file.h"
 #include "base/remote/shared_disk.h"
 
 namespace composer {
@@ -41,12 +41,9 @@ class FolderLock {
   const LockFile held_;
 };
 
-/// FNV-1a.
 std::string hash_of(const std::string& text) {
-  uint64_t sum = 0xCBF29CE484222325u;
-  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
   char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(sum));
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(fnv1a(text)));
   return digits;
 }
 

@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/remote/locks.h"
 #include "base/remote/range_cache.h"
-#include "base/remote/reservation.h"
 
 namespace composer {
 
@@ -24,8 +24,9 @@ struct CacheOptions {
   uint64_t limit = 0;  ///< bytes of all files, within room_on_disk(); 0: no other limit
 };
 
-/// Shared by the processes of a machine. Functions may be called by several threads at once.
-class CacheFolder : public DiskRoom, public std::enable_shared_from_this<CacheFolder> {
+/// The folder of the files of RangeCaches, and the room that they may take of its disk. All
+/// processes of a machine share it. Functions may be called by several threads at once.
+class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
  public:
   /// Makes the folder. Throws UserError where it cannot be written, or is another user's.
   explicit CacheFolder(CacheOptions options);
@@ -34,25 +35,30 @@ class CacheFolder : public DiskRoom, public std::enable_shared_from_this<CacheFo
   /// UserError where there is none.
   static std::shared_ptr<CacheFolder> get(const RemoteOptions& remote = {});
 
-  const std::filesystem::path& path() const override { return options_.folder; }
+  const std::filesystem::path& path() const { return options_.folder; }
 
   /// The same for all who open the same version while anybody has it open; what comes from the
   /// store comes by the newest remote.fetch. Takes away other versions that nobody uses. Throws
   /// UserError where the folder cannot be used.
   std::shared_ptr<RangeCache> open(RemoteBytes remote);
 
-  std::shared_ptr<void> follow(ReadOrder order) override;
-
-  /// Objects that nobody uses leave first, the longest unused first; then blocks, of `asker` where
-  /// it has its share of the room, else of the largest. Those that orders tell of count together,
-  /// and share their blocks' order.
-  bool make_room(uint64_t bytes, const RangeCache& asker, std::optional<uint64_t> ahead) override;
-  void filled(uint64_t bytes) override;
+  /// RangeCache::follow() calls it. The objects that the order names stay open until the returned
+  /// value is destroyed.
+  std::shared_ptr<void> follow(ReadOrder order);
+  /// Makes room for bytes of `asker`; false where there is none. A call that returns true is
+  /// followed by filled() with the same bytes. ahead: the first block to be added, if nobody needs
+  /// it yet. Evicts unused objects first, the longest unused before others; then blocks: of `asker`
+  /// if it has its share of the room, else of the largest object. All objects that orders name
+  /// count as one object, whose blocks leave in a common order.
+  bool make_room(uint64_t bytes, const RangeCache& asker, std::optional<uint64_t> ahead);
+  /// The bytes of make_room() were added, or will not be.
+  void filled(uint64_t bytes);
 
   /// Bytes that all files may have together, now.
   uint64_t most_bytes();
 
-  void disk_is_full() override;
+  /// The disk, or a quota, has no room for more bytes than there are now.
+  void disk_is_full();
 
   /// Bytes on the disk.
   uint64_t used() const;

@@ -5,9 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,7 +18,6 @@
 #include "base/remote/remote_path.h"
 #include "base/remote/store_reply.h"
 #include "base/remote/store_requests.h"
-#include "base/remote/xml.h"
 #include "base/text.h"
 
 namespace composer {
@@ -64,22 +61,16 @@ std::optional<Credentials> from_environment() {
       environment_value("AWS_ACCESS_KEY_ID"), environment_value("AWS_SECRET_ACCESS_KEY"),
       environment_value("AWS_SESSION_TOKEN"), "the environment (AWS_ACCESS_KEY_ID)", std::nullopt};
   if (result.key_id.empty() && result.secret.empty()) return std::nullopt;
+  const std::string id = "AWS_ACCESS_KEY_ID", secret = "AWS_SECRET_ACCESS_KEY";
   if (result.key_id.empty() || result.secret.empty())
-    throw UserError(std::string(result.key_id.empty() ? "AWS_SECRET_ACCESS_KEY is set, but not "
-                                                        "AWS_ACCESS_KEY_ID"
-                                                      : "AWS_ACCESS_KEY_ID is set, but not "
-                                                        "AWS_SECRET_ACCESS_KEY") +
-                    ": both or none are right");
+    throw UserError((result.key_id.empty() ? secret : id) + " is set, but not " +
+                    (result.key_id.empty() ? id : secret) + ": both or none are right");
   return result;
 }
 
 /// named_by: the variable or key that names the file, for UserError.
 std::string read_token(const std::string& path, const std::string& named_by) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw UserError(path + " (" + named_by + "): cannot be read");
-  return trimmed(text.str());
+  return trimmed(text_of_file(path, path + " (" + named_by + ")"));
 }
 
 /// Those that Amazon's Security Token Service, or one that speaks its language, gives for a token
@@ -212,7 +203,7 @@ std::optional<Credentials> from_container() {
   for (int i = 1;; ++i) {
     std::string problem;
     try {
-      const HttpReply reply = http_client().exchange(request).reply;
+      const HttpReply reply = http_client().exchange(request);
       if (reply.status == 200) return read_json(reply.body, "Token", source);
       problem = "it answers with status " + std::to_string(reply.status);
     } catch (const HttpFailure& failure) {
@@ -234,17 +225,17 @@ std::optional<Credentials> from_instance() {
     auto request = metadata_request(host + "/latest/api/token", kInstanceSeconds);
     request.method = "PUT";
     request.headers.emplace_back("X-aws-ec2-metadata-token-ttl-seconds", "21600");
-    const HttpReply token = http_client().exchange(request).reply;
+    const HttpReply token = http_client().exchange(request);
     if (token.status != 200) return std::nullopt;
     answers = true;
     request = metadata_request(host + kInstancePath, kContainerSeconds);
     request.headers.emplace_back("X-aws-ec2-metadata-token",
                                  token.body.substr(0, token.body.find_first_of("\r\n")));
-    const HttpReply roles = http_client().exchange(request).reply;
+    const HttpReply roles = http_client().exchange(request);
     const std::string role = roles.body.substr(0, roles.body.find_first_of("\r\n"));
     if (roles.status != 200 || role.empty()) return std::nullopt;
     request.url += percent_encoded(role);
-    const HttpReply reply = http_client().exchange(request).reply;
+    const HttpReply reply = http_client().exchange(request);
     if (reply.status != 200)
       throw UserError(source + " answers with status " + std::to_string(reply.status) +
                       " for the role " + role);

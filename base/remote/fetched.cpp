@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/files/user_cache_folder.h"
 #include "base/log.h"
-#include "base/remote/download.h"
-#include "base/remote/lock_file.h"
+#include "base/remote/locks.h"
 #include "base/remote/object_store.h"
 #include "base/remote/remote_path.h"
 #include "base/remote/shared_disk.h"
@@ -44,15 +45,9 @@ struct Wanted {
 };
 
 fs::path cache_folder(const RemoteOptions& options) {
-  fs::path cache = options.cache_dir;
-  if (cache.empty()) {
-    cache = environment_value("XDG_CACHE_HOME");
-    const std::string home = environment_value("HOME");
-    if (cache.empty() && !home.empty()) cache = fs::path(home) / ".cache";
-    if (cache.empty())
-      throw UserError("remote.cache_dir: missing: neither XDG_CACHE_HOME nor HOME names a folder");
-    cache /= "composer";
-  }
+  const fs::path cache = options.cache_dir.empty() ? user_cache_folder() : options.cache_dir;
+  if (cache.empty())
+    throw UserError("remote.cache_dir: missing: neither XDG_CACHE_HOME nor HOME names a folder");
   return cache / "fetched";
 }
 

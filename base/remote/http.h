@@ -1,7 +1,6 @@
 // Exchanges with servers over HTTP, by libcurl.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -16,10 +15,6 @@
 #include <vector>
 
 namespace composer {
-
-inline double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 struct HttpRequest {
   std::string method = "GET";
@@ -74,20 +69,16 @@ class HttpClient {
   HttpClient();
   ~HttpClient();
 
-  struct Hedged {
-    HttpReply reply;
-    bool second = false;  ///< whether the request was sent twice
-  };
   /// Waits for the answer. After `hedge_after` seconds without a whole one the request is sent once
   /// more on another connection, if may_hedge() allows it then (null: it does), and the first whole
   /// answer below status 500 counts. Waits before that while as many exchanges are under way as the
   /// process may have files open for. Throws HttpFailure.
-  Hedged exchange(const HttpRequest& request, std::optional<double> hedge_after = std::nullopt,
-                  const std::function<bool()>& may_hedge = nullptr);
+  HttpReply exchange(const HttpRequest& request, std::optional<double> hedge_after = std::nullopt,
+                     const std::function<bool()>& may_hedge = nullptr);
 
  private:
   class Channel;
-  class Place;
+  class Slot;
 
   std::unique_ptr<Channel> take();
   void give(std::unique_ptr<Channel> channel);

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/log.h"
-#include "base/remote/lock_file.h"
+#include "base/remote/locks.h"
 #include "base/several_threads.h"
 #include "base/text.h"
 
@@ -191,10 +191,10 @@ bool is_manifest(const RemotePath& path) { return path.name().ends_with(".txt");
 
 std::vector<std::string> names_in_manifest(const std::string& text, const RemotePath& path) {
   std::vector<std::string> names, problems;
-  for (size_t at = 0, line = 1; at < text.size(); ++line) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string name = text.substr(at, end - at);
-    at = end + 1;
+  size_t line = 0;
+  for (const auto written : separated(text, '\n')) {
+    ++line;
+    std::string name(written);
     while (!name.empty() && (name.back() == '\r' || name.back() == ' ')) name.pop_back();
     if (name.empty() || name.front() == '#') continue;
     if (name.front() == '/' || is_remote(name) || ("/" + name + "/").find("/../") != name.npos) {

@@ -1,20 +1,30 @@
 #include "base/remote/object_store.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files/atomic_file.h"
 #include "base/log.h"
 #include "base/remote/credentials.h"
 #include "base/remote/leaving.h"
 #include "base/remote/s3_store.h"
 #include "base/remote/web_store.h"
+#include "base/several_threads.h"
 
 namespace composer {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool is_this_machine(const std::string& host) {
   return host == "localhost" || host.starts_with("127.") || host.starts_with("[::1]") ||
@@ -86,6 +96,44 @@ std::shared_ptr<ObjectStore> open_store(const RemotePath& path, const RemoteOpti
     known = store;
   }
   return store;
+}
+
+void download(ObjectStore& store, const ObjectInfo& object, AtomicFile& out,
+              const std::function<void(uint64_t bytes)>& arrived) {
+  constexpr uint64_t kRequestBytes = 8 << 20, kRequests = 16;
+  std::mutex lock;
+  uint64_t done = 0;
+  const auto read_part = [&](uint64_t part) {
+    const uint64_t begin = part * kRequestBytes;
+    std::vector<uint8_t> bytes(std::min(kRequestBytes, object.bytes - begin));
+    store.read(object, begin, bytes);
+    const std::lock_guard guard(lock);
+    out.write_at(begin, bytes);
+    arrived(done += bytes.size());
+  };
+  in_several_threads((object.bytes + kRequestBytes - 1) / kRequestBytes, read_part, kRequests);
+}
+
+ObjectUpload::ObjectUpload(const std::string& output) : path_(output) {
+  auto pattern = (fs::temp_directory_path() / "composer-write-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw UserError(pattern +
+                    ": cannot be made (TMPDIR names another folder): " + std::strerror(errno));
+  folder_ = pattern;
+}
+
+ObjectUpload::~ObjectUpload() {
+  if (file_ >= 0) ::close(file_);
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+void ObjectUpload::send() {
+  file_ = ::open(file().c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) throw RunError(file().string() + ": cannot be read: " + std::strerror(errno));
+  fs::remove_all(folder_);
+  log::info("copying to " + path_.text());
+  open_store(path_)->write(path_.key(), fs::path("/proc/self/fd/" + std::to_string(file_)));
 }
 
 }  // namespace composer

@@ -17,6 +17,8 @@
 
 namespace composer {
 
+class AtomicFile;
+
 /// An object as the store described it.
 struct ObjectInfo {
   std::string key;
@@ -78,5 +80,33 @@ class ObjectStore {
 /// for and repeated as before it; otherwise it has a few seconds.
 std::shared_ptr<ObjectStore> open_store(const RemotePath& path, const RemoteOptions& options = {},
                                         bool outlasts_signal = false);
+
+/// Writes the object's bytes to a file, in parts that are read side by side, in the order of their
+/// arrival. `arrived` is told how many bytes are there, by one thread at a time. RunError and
+/// UserError as the store's, and RunError where the file cannot be written.
+void download(
+    ObjectStore& store, const ObjectInfo& object, AtomicFile& out,
+    const std::function<void(uint64_t bytes)>& arrived = [](uint64_t) {});
+
+/// It lies in a folder of its own below the system's temporary folder, which goes with this.
+class ObjectUpload {
+ public:
+  /// output: of the object. UserError when there can be no such folder.
+  explicit ObjectUpload(const std::string& output);
+  ~ObjectUpload();
+  ObjectUpload(const ObjectUpload&) = delete;
+  ObjectUpload& operator=(const ObjectUpload&) = delete;
+
+  /// To be written, under the object's name.
+  std::filesystem::path file() const { return folder_ / path_.name(); }
+  /// Once, when the file is written. It loses its name first, so that a kill leaves nothing behind.
+  /// Throws RunError where it cannot be read, and as ObjectStore::write.
+  void send();
+
+ private:
+  RemotePath path_;
+  std::filesystem::path folder_;
+  int file_ = -1;
+};
 
 }  // namespace composer

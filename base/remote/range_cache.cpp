@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/remote/cache_folder.h"
 #include "base/remote/leaving.h"
 #include "base/remote/remote_error.h"
 #include "base/several_threads.h"
@@ -124,10 +125,10 @@ class RangeCache::Claim {
   std::list<ThreadClaim>::iterator host_;
 };
 
-RangeCache::RangeCache(std::shared_ptr<DiskRoom> room, RemoteBytes remote,
+RangeCache::RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
                        const std::filesystem::path& stem)
     : fetch_(std::make_shared<const RemoteBytes::Fetch>(std::move(remote.fetch))),
-      room_(std::move(room)),
+      folder_(std::move(folder)),
       remote_(std::move(remote)),
       object_(stem, remote_.name + "\n" + remote_.version, remote_.bounds) {}
 
@@ -237,7 +238,7 @@ void RangeCache::pin(uint64_t begin, uint64_t end) {
     if (found == Found::no_room) break;
     if (found == Found::here && object_.pin(blocks)) return;
   }
-  throw UserError("remote.cache_limit: " + room_->path().string() + " has no room for the " +
+  throw UserError("remote.cache_limit: " + folder_->path().string() + " has no room for the " +
                   std::to_string((end - begin + 999'999) / 1'000'000) + " MB of " + name() +
                   " that are needed all the time; allow more, or free the disk");
 }
@@ -322,12 +323,12 @@ bool RangeCache::fill(Claim& claim, Need need) {
   const auto ahead = need == Need::later ? std::optional(blocks.begin) : std::nullopt;
   constexpr uint64_t unit = BlockBounds::kAlignment;
   const uint64_t on_disk = (bytes + unit - 1) / unit * unit;
-  if (!room_->make_room(on_disk, *this, ahead)) return false;
+  if (!folder_->make_room(on_disk, *this, ahead)) return false;
   struct Filled {
-    DiskRoom& room;
+    CacheFolder& folder;
     const uint64_t bytes;
-    ~Filled() { room.filled(bytes); }
-  } const filled{*room_, on_disk};
+    ~Filled() { folder.filled(bytes); }
+  } const filled{*folder_, on_disk};
   const auto memory = std::make_unique_for_overwrite<uint8_t[]>(bytes);
   const std::span<uint8_t> data(memory.get(), bytes);
   try {
@@ -338,13 +339,13 @@ bool RangeCache::fill(Claim& claim, Need need) {
   }
   found_ = 0;
   const int error = object_.put(blocks, data);
-  if (error == ENOSPC || error == EDQUOT) room_->disk_is_full();
+  if (error == ENOSPC || error == EDQUOT) folder_->disk_is_full();
   if (error != 0) object_.drop(blocks);  // what was written of them
   return error == 0;
 }
 
 std::shared_ptr<void> RangeCache::follow(ReadOrder order) {
-  return room_->follow(std::move(order));
+  return folder_->follow(std::move(order));
 }
 
 Evictable RangeCache::evictable(BlockNeeds needs) {

@@ -11,14 +11,13 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/remote/cached_object.h"
-#include "base/remote/eviction.h"
 #include "base/remote/remote_bytes.h"
 
 namespace composer {
 
+class CacheFolder;
 class RangeCache;
 
 /// Says that bytes of an object are needed once so many samples are read.
@@ -27,32 +26,13 @@ using Want = std::function<void(const RangeCache& object, uint64_t begin, uint64
 /// Says it of all bytes that will be needed, of one object or of many in the same folder.
 using ReadOrder = std::function<void(const Want& want)>;
 
-/// Where the files of RangeCaches lie, and how much of the disk they may take. Functions may be
-/// called by several threads at once.
-class DiskRoom {
- public:
-  virtual ~DiskRoom() = default;
-  virtual const std::filesystem::path& path() const = 0;
-  /// Whether so many bytes may be added for `asker`, after others have left where that is needed.
-  /// ahead: the first block that is to be added, where it is not needed yet. To be followed by
-  /// filled().
-  virtual bool make_room(uint64_t bytes, const RangeCache& asker,
-                         std::optional<uint64_t> ahead) = 0;
-  /// Those of make_room() were added, or were not.
-  virtual void filled(uint64_t bytes) = 0;
-  /// The disk, or a quota, has no room for more than there is now.
-  virtual void disk_is_full() = 0;
-  /// As RangeCache::follow, of which it is a part. Objects that the order tells of stay open until
-  /// what is returned ends.
-  virtual std::shared_ptr<void> follow(ReadOrder order) = 0;
-};
-
 /// Shared by all threads and, through its files, by all processes of the machine: what one of them
 /// reads from the store the others find, or wait for. Opened by CacheFolder::open. A store's errors
 /// come as RemoteError, or as UserError where it throws that.
 class RangeCache {
  public:
-  RangeCache(std::shared_ptr<DiskRoom> room, RemoteBytes remote, const std::filesystem::path& stem);
+  RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
+             const std::filesystem::path& stem);
   ~RangeCache();
 
   const std::string& name() const { return remote_.name; }
@@ -108,7 +88,7 @@ class RangeCache {
   std::mutex fetch_lock_;
   SharedFetch fetch_, other_fetch_;  ///< the one to ask by first; null where there is no other
 
-  const std::shared_ptr<DiskRoom> room_;
+  const std::shared_ptr<CacheFolder> folder_;
   const RemoteBytes remote_;  ///< without its `fetch`
   mutable CachedObject object_;
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace composer {
 namespace {
@@ -64,11 +65,8 @@ RemoteBytes bytes_at(const RemotePath& path, const RemoteOptions& options) {
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,
                      const std::vector<ObjectInfo>& objects) {
   auto all = std::make_shared<PackedInfos>();
-  uint64_t sum = 0xCBF29CE484222325u;  // FNV-1a over all that tells versions apart
-  const auto mix = [&](const std::string& text) {
-    for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-    sum *= 0x100000001B3u;
-  };
+  uint64_t sum = fnv1a("");  // over all that tells versions apart, a zero byte behind each text
+  const auto mix = [&](const std::string& text) { sum = fnv1a({"", 1}, fnv1a(text, sum)); };
   const RemotePath place(name.substr(0, name.find('/', name.find("://") + 3) + 1));
   bool may_expire = false;
   for (const ObjectInfo& object : objects) {

@@ -58,4 +58,16 @@ std::string percent_encoded(std::string_view text, std::string_view also = "");
 /// "%XX" becomes its byte; what is none stays.
 std::string percent_decoded(std::string_view text);
 
+/// The path with its userinfo and query, which may be secrets: RemotePath(address_of(path)) is the
+/// same path. For opening it, never for a message or a file.
+std::string address_of(const RemotePath& path);
+
+/// The address of `name` as a user writes it behind that of a folder: "%20" in it stays, and a
+/// query of the folder goes to the end unless the name has one of its own.
+std::string address_below(const std::string& folder, const std::string& name);
+
+/// What is wrong with it, for people, before anything is made; empty if nothing. Paths of stores
+/// and web servers, ~ and $NAME that no shell has replaced, would else be names of folders here.
+std::string local_folder_problem(const std::string& folder);
+
 }  // namespace composer

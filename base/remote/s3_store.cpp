@@ -30,10 +30,6 @@ constexpr uint64_t kWriters = 4;          ///< parts of one object under way at 
 constexpr int64_t kOtherSeconds = 30;     ///< of clocks that make another signature
 constexpr double kCompleteSeconds = 600;  ///< large objects take the store minutes
 
-std::string range_text(uint64_t begin, uint64_t bytes) {
-  return "bytes=" + std::to_string(begin) + "-" + std::to_string(begin + bytes - 1);
-}
-
 /// Whether the bucket's name can be a part of the host's, which certificates cover up to a dot.
 bool fits_host(const std::string& bucket) {
   return bucket.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == bucket.npos &&
@@ -235,7 +231,7 @@ void S3Store::refuse(const Call& call, const HttpReply& reply) {
 }
 
 HttpReply S3Store::explanation(const std::string& key) {
-  return send({.key = key, .headers = {{"range", range_text(0, 1)}}});
+  return send({.key = key, .headers = {{"range", "bytes=0-0"}}});
 }
 
 std::optional<ObjectInfo> S3Store::stat(const std::string& key) {
@@ -257,16 +253,15 @@ std::optional<ObjectInfo> S3Store::stat(const std::string& key) {
 
 void S3Store::read(const ObjectInfo& info, uint64_t begin, std::span<uint8_t> into) {
   if (into.empty()) return;
-  if (begin > info.bytes || into.size() > info.bytes - begin)
-    throw RunError(text(info.key) + ": bytes behind its end are asked for");
-  Call call{.key = info.key, .headers = {{"range", range_text(begin, into.size())}}, .into = into};
+  const std::string path = text(info.key);
+  Call call{.key = info.key,
+            .headers = {{"range", range_header(path, info, begin, into.size())}},
+            .into = into};
   if (info.etag.starts_with('"')) call.headers.emplace_back("if-match", info.etag);
   const HttpReply reply = send(call);
-  if (reply.status == 412 || reply.status == 416)
-    throw RunError(text(info.key) + ": it has changed since it was opened (" + problem_text(reply) +
-                   ")");
+  refuse_changed(path, reply);
   if (!reply.succeeded()) refuse(call, reply);
-  check_read(text(info.key), info, begin, into.size(), reply);
+  check_read(path, info, begin, into.size(), reply);
 }
 
 void S3Store::list_pages(const std::string& prefix, const std::string& delimiter,
@@ -295,8 +290,7 @@ std::vector<ObjectInfo> S3Store::list(const std::string& prefix) {
   list_pages(prefix, "", [&](ListingPage& page) {
     std::move(page.objects.begin(), page.objects.end(), std::back_inserter(objects));
   });
-  std::sort(objects.begin(), objects.end(),
-            [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+  std::ranges::sort(objects, {}, &ObjectInfo::key);
   return objects;
 }
 

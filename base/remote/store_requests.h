@@ -1,14 +1,18 @@
 // Requests to one store, repeated while what went wrong may pass.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/remote/http.h"
 #include "base/remote/object_store.h"
-#include "base/remote/read_times.h"
 
 namespace composer {
 
@@ -21,6 +25,31 @@ struct Patience {
   /// Seconds for which requests are repeated after a signal, half of them in silence; reads: since
   /// it came. Infinity: a signal changes nothing.
   double after_signal = 10;
+};
+
+/// How long a store's recent reads took, and so after how long a read takes too long. Functions may
+/// be called by several threads at once.
+class ReadTimes {
+ public:
+  static constexpr uint64_t kMostBytes = 16 << 20;  ///< larger reads are not sent a second time
+
+  /// After so many seconds a read of that size is to be sent a second time, where an allowance is
+  /// to be had then: much later than 95 of 100 like it were whole. Nothing while too few are known.
+  std::optional<double> limit(uint64_t bytes);
+  /// Whether a read may be sent a second time now, which then counts as done: one in twenty may.
+  bool take_allowance();
+  void add(uint64_t bytes, double seconds);
+
+ private:
+  struct Recent {
+    std::vector<double> seconds;  ///< a ring
+    size_t next = 0;
+  };
+  Recent& like(uint64_t bytes);
+
+  std::mutex mutex_;
+  std::array<Recent, 3> recent_;
+  double allowance_ = 1;  ///< second requests that may be sent
 };
 
 /// Any thread may call any of these.
@@ -71,6 +100,13 @@ auto of_object(const std::string& text, const Read& read) {
 /// What an answer with the object's length in its header says. text: the object's path, for
 /// RunError.
 ObjectInfo described(const std::string& key, const std::string& text, const HttpReply& reply);
+
+/// "bytes=0-99", for the header Range. RunError where the bytes lie behind the object's end.
+std::string range_header(const std::string& text, const ObjectInfo& info, uint64_t begin,
+                     uint64_t bytes);
+
+/// RunError where the answer says that the object is no longer the one that was opened.
+void refuse_changed(const std::string& text, const HttpReply& reply);
 
 /// RunError unless the answer to a read of `bytes` bytes has exactly those of the object that
 /// `info` describes.

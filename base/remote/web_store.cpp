@@ -76,21 +76,18 @@ std::optional<ObjectInfo> WebStore::stat_by_read(const std::string& key) {
 
 void WebStore::read(const ObjectInfo& info, uint64_t begin, std::span<uint8_t> into) {
   if (into.empty()) return;
-  if (begin > info.bytes || into.size() > info.bytes - begin)
-    throw RunError(text(info.key) + ": bytes behind its end are asked for");
+  const std::string path = text(info.key);
   std::vector<std::pair<std::string, std::string>> headers{
-      {"Range", "bytes=" + std::to_string(begin) + "-" + std::to_string(begin + into.size() - 1)}};
+      {"Range", range_header(path, info, begin, into.size())}};
   if (info.etag.starts_with('"')) {
     headers.emplace_back("If-Match", info.etag);
   } else if (!info.etag.empty() && !info.etag.starts_with("W/")) {
     headers.emplace_back("If-Unmodified-Since", info.etag);
   }
   const HttpReply reply = send("GET", info.key, headers, into);
-  if (reply.status == 412 || reply.status == 416)
-    throw RunError(text(info.key) + ": it has changed since it was opened (" + problem_text(reply) +
-                   ")");
+  refuse_changed(path, reply);
   if (!reply.succeeded()) refuse("GET", info.key, reply);
-  check_read(text(info.key), info, begin, into.size(), reply);
+  check_read(path, info, begin, into.size(), reply);
 }
 
 void WebStore::refuse_listing(const std::string& prefix) {

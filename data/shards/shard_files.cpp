@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/remote/address.h"
 #include "base/remote/object_store.h"
 #include "base/remote/remote_path.h"
 #include "base/several_threads.h"

@@ -1,4 +1,4 @@
-#include "base/own_address.h"
+#include "base/host_name.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -54,6 +54,12 @@ std::optional<std::string> first_outer_address() {
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
+  return name;
+}
 
 std::string own_address_towards(const std::string& host, uint16_t port) {
   addrinfo hints{}, *list = nullptr;
