@@ -34,8 +34,6 @@ constexpr off_t room = 64 << 10;
 constexpr size_t largest_request = 64 << 10;
 constexpr std::string_view request_ending = ".request", answer_ending = ".answer";
 
-RunOwner this_process() { return {::getpid(), host_name(), local_time_text()}; }
-
 std::string text_of(int file) {
   char text[512];
   const ssize_t size = ::pread(file, text, sizeof text, 0);
@@ -178,7 +176,7 @@ Mailbox::Mailbox(fs::path folder)
   fs::remove_all(requests_, ignored);
   // There from now on: network file systems remember for a while that a name is missing.
   fs::create_directory(requests_, ignored);
-  const auto text = this_process().text();
+  const auto text = RunOwner{::getpid(), host_name(), local_time_text()}.text();
   text_size_ = text.size();
   if (!emptied || ::pwrite(file_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
     log::warn(path_.string() + ": could not note who runs here: " + std::strerror(errno));

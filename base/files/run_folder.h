@@ -19,9 +19,10 @@ struct Summary {
   std::string stopped;            ///< why it ended before its length, completed as it is
   int signal = 0;                 ///< what interrupted it
   Timestamp time;
-  double samples_per_second =
-      0;  ///< training only; evaluation, checkpoints and the first batches left out
-  std::optional<double> wait_fraction;  ///< share of that time without data; none: too few batches
+  /// The speed of training, without evaluation, checkpoints and the first batches.
+  double samples_per_second = 0;
+  /// The share of the training time without data; nothing after too few batches.
+  std::optional<double> wait_fraction;
   std::map<std::string, double> metrics;
   struct Best {
     double value;

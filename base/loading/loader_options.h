@@ -55,8 +55,8 @@ struct LoaderOptions {
   double coefficient_cache = 0;      ///< GB for coefficients of JPEGs, kept there too; 0: none
   int64_t rank = 0;                  ///< gets slice `rank` of `world_size` of each batch
   int64_t world_size = 1;
-  std::optional<int64_t> subset_num_batches =
-      std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
+  /// Ends each epoch after this many batches; a warning when it has fewer.
+  std::optional<int64_t> subset_num_batches = std::nullopt;
   std::optional<Split> split = std::nullopt;  ///< of the data's training part; none = all samples
   /// In order of their index, for messages, and for sets that find_classes_by_name(); may be empty.
   std::vector<std::string> class_names{};

@@ -18,10 +18,10 @@ namespace composer {
 struct Command {
   std::filesystem::path program;       ///< seen from here; no search in PATH
   std::vector<std::string> arguments;  ///< after the program's name
-  std::map<std::string, std::string>
-      environment;               ///< added to this process's, or in place of what it has
-  std::filesystem::path folder;  ///< where it works; empty: here
-  bool takes_input = false;      ///< has a pipe as its standard input; else that is empty
+  /// Variables that are added to this process's environment, or replace those of it.
+  std::map<std::string, std::string> environment;
+  std::filesystem::path folder;  ///< its working folder; empty: this process's
+  bool takes_input = false;      ///< true: its standard input is a pipe, else it is empty
 };
 
 /// "PROGRAM: cannot be started: " and what execve failed with, for people.

@@ -26,18 +26,16 @@ struct ObjectInfo {
   std::string etag;  ///< with its quotes; empty where the store has none
 };
 
-/// What the last request that was tried for long came to: others of the store do not try as long.
+/// The last failure of a request that was repeated for long. Other requests to the store then fail
+/// at once instead of repeating as long.
 class LongFailure {
  public:
-  /// Returns when request() does. For half a minute after one that came to RunError after long
-  /// trying it throws RunError with the same words, and calls nothing.
+  /// Calls request(). When it throws RunError after more than 2 seconds, calls of the next 30
+  /// seconds throw the same RunError without calling theirs.
   void watch(const std::function<void()>& request);
 
  private:
-  void check() const;
-  void note(const std::string& text);
-
-  mutable std::mutex lock_;
+  std::mutex lock_;
   std::string text_;
   double until_ = 0;
   std::atomic<bool> there_{false};

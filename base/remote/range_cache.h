@@ -101,8 +101,8 @@ class RangeCache {
   };
   std::list<ThreadClaim> claims_;
 
-  mutable std::atomic<uint64_t> found_{
-      0};  ///< bytes that were here when they were wanted, one after another
+  /// Bytes that were in the file when they were wanted, since one was last missing.
+  mutable std::atomic<uint64_t> found_{0};
 
   mutable std::mutex whole_lock_;
   mutable uint64_t whole_before_ = 0, cleared_then_ = 0;  ///< blocks before it were there

@@ -230,16 +230,13 @@ void S3Store::refuse(const Call& call, const HttpReply& reply) {
   throw RunError(path + ": the store answers " + call.method + " with " + what);
 }
 
-HttpReply S3Store::explanation(const std::string& key) {
-  return send({.key = key, .headers = {{"range", "bytes=0-0"}}});
-}
-
 std::optional<ObjectInfo> S3Store::stat(const std::string& key) {
   const Call call{.method = "HEAD", .key = key};
   HttpReply reply = send(call);
   if (reply.status == 404 && bucket_seen_) return std::nullopt;
   if (!reply.succeeded()) {
-    const HttpReply why = explanation(key);
+    // A GET tells why: answers to HEAD have no body.
+    const HttpReply why = send({.key = key, .headers = {{"range", "bytes=0-0"}}});
     if (why.status == 404 && read_problem(why.body).code != "NoSuchBucket") {
       bucket_seen_ = true;
       return std::nullopt;
@@ -314,18 +311,17 @@ void S3Store::write(const std::string& key, const std::filesystem::path& file) {
                        [&](uint64_t begin, std::span<uint8_t> into) { source.read(begin, into); });
   std::vector<uint8_t> content(bytes);
   source.read(0, content);
-  write_whole(key, content);
+  write(key, std::span<const uint8_t>(content));
 }
 
 void S3Store::write(const std::string& key, std::span<const uint8_t> bytes) {
-  if (bytes.size() <= kWholeBytes) return write_whole(key, bytes);
+  if (bytes.size() <= kWholeBytes) {
+    expect({.method = "PUT", .key = key, .body = bytes});
+    return;
+  }
   write_parts(key, bytes.size(), [&](uint64_t begin, std::span<uint8_t> into) {
     std::memcpy(into.data(), bytes.data() + begin, into.size());
   });
-}
-
-void S3Store::write_whole(const std::string& key, std::span<const uint8_t> bytes) {
-  expect({.method = "PUT", .key = key, .body = bytes});
 }
 
 void S3Store::write_parts(const std::string& key, uint64_t bytes, const ReadBytes& read_bytes) {

@@ -60,12 +60,10 @@ class S3Store : public ObjectStore {
   /// As send, with the status 2xx.
   HttpReply expect(const Call& call);
   [[noreturn]] void refuse(const Call& call, const HttpReply& reply);
-  /// What a GET of the key says where HEAD, whose answers have no body, said no.
-  HttpReply explanation(const std::string& key);
 
   void list_pages(const std::string& prefix, const std::string& delimiter,
                   const std::function<void(struct ListingPage&)>& add);
-  void write_whole(const std::string& key, std::span<const uint8_t> bytes);
+
   void write_parts(const std::string& key, uint64_t bytes, const ReadBytes& read_bytes);
   void complete(const std::string& key, const std::string& upload, uint64_t bytes,
                 const std::vector<std::string>& etags);
