@@ -74,7 +74,7 @@ struct FieldSet {
 struct Field {
   std::string name, doc;
   std::string type;  ///< "number", "list of text", "time or none"; empty for a nested struct
-  Rules rules;       ///< what the value must satisfy; of a list, each item
+  Rules rules;       ///< the conditions on the value
   bool required = false;
   bool flag = false;  ///< true: a bool, whose option without a value means true
   bool list = false;  ///< true: takes several words

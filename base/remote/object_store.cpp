@@ -31,7 +31,7 @@ bool is_this_machine(const std::string& host) {
          host.starts_with("localhost:");
 }
 
-/// Once for each host.
+/// Warns once for each host.
 void warn_of_plain_http(const std::string& url) {
   static std::mutex mutex;
   static std::set<std::string> warned;

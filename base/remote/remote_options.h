@@ -1,4 +1,4 @@
-// How stores are reached: a recipe's `remote`, handed to what opens them.
+// Options of stores: a recipe's `remote`.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct RemoteOptions {
   uint64_t cache_limit = 0;  ///< bytes that the copies may take; 0: no limit but the disk's
 };
 
-/// Of an environment variable; empty where it is not set.
+/// The value of an environment variable; empty when it is not set.
 inline std::string environment_value(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
