@@ -70,8 +70,8 @@ class RangeCache::Claim {
         blocks_.end = std::max(blocks_.begin, std::min(blocks_.end, other.begin));
       }
       if (blocks_.count() == 0) return;
-      host_ = cache_.claims_.insert(cache_.claims_.end(),
-                                    {blocks_, std::make_shared<std::exception_ptr>()});
+      own_claim_ = cache_.claims_.insert(cache_.claims_.end(),
+                                         {blocks_, std::make_shared<std::exception_ptr>()});
     }
     const Blocks all = blocks_;
     try {
@@ -85,7 +85,7 @@ class RangeCache::Claim {
     } else if (blocks_.end < all.end) {
       {
         const std::lock_guard guard(cache_.claims_lock_);
-        host_->blocks = blocks_;
+        own_claim_->blocks = blocks_;
       }
       cache_.claims_changed_.notify_all();
     }
@@ -102,7 +102,7 @@ class RangeCache::Claim {
   /// Gives the failure to the threads that wait for the blocks. Call it before the claim ends.
   void fail(std::exception_ptr failure) const {
     const std::lock_guard guard(cache_.claims_lock_);
-    *host_->failure = std::move(failure);
+    *own_claim_->failure = std::move(failure);
   }
   /// When blocks() is empty because another thread of this process has claimed the first block: the
   /// end of that claim.
@@ -114,7 +114,7 @@ class RangeCache::Claim {
   void forget() {
     {
       const std::lock_guard guard(cache_.claims_lock_);
-      cache_.claims_.erase(host_);
+      cache_.claims_.erase(own_claim_);
     }
     cache_.claims_changed_.notify_all();
   }
@@ -122,7 +122,7 @@ class RangeCache::Claim {
   RangeCache& cache_;
   Blocks blocks_;
   uint64_t threads_end_ = 0;
-  std::list<ThreadClaim>::iterator host_;
+  std::list<ThreadClaim>::iterator own_claim_;
 };
 
 RangeCache::RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
