@@ -42,11 +42,10 @@ constexpr int64_t share_begin(int64_t samples, int64_t rank, int64_t ranks) {
 }
 
 /// Reads the variables that a launcher sets: this program's launcher and torchrun (RANK,
-/// WORLD_SIZE,
-/// ...), else mpirun (OMPI_COMM_WORLD_RANK, ...; PMI_RANK, PMI_SIZE), else srun (SLURM_PROCID, ...;
-/// not a batch script or a shell inside an allocation). Without them there is one rank.
-/// MASTER_ADDR, MASTER_PORT and COMPOSER_JOB_SECRET count in all cases. UserError names a variable
-/// that is missing or invalid.
+/// WORLD_SIZE, ...), else mpirun (OMPI_COMM_WORLD_RANK, ...; PMI_RANK, PMI_SIZE), else srun
+/// (SLURM_PROCID, ...; not a batch script or a shell inside an allocation). Without them there is
+/// one rank. MASTER_ADDR, MASTER_PORT and COMPOSER_JOB_SECRET count in all cases. UserError names a
+/// variable that is missing or invalid.
 RankEnvironment read_rank_environment();
 
 /// The machines of a list in SLURM's form: "node[01-03,7],login" is node01, node02, node03, node7,
