@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/remote/remote_error.h"
 #include "base/work_range.h"
 #include "data/pixels/copy.h"
 
