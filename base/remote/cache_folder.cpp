@@ -16,10 +16,10 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/files/user_cache_folder.h"
-#include "base/hash.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/remote/shared_disk.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

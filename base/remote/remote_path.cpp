@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/text.h"
 #include "base/url_secrets.h"
 
@@ -20,13 +19,11 @@ constexpr size_t kLongestKey = 1024;
 /// The text by which url_secrets.h replaces secrets.
 constexpr std::string_view kHidden = "***";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_letter_or_digit(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 bool is_control(char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }
 
-bool is_host_character(char c) {
-  return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_';
-}
+bool is_host_character(char c) { return is_letter_or_digit(c) || c == '.' || c == '-' || c == '_'; }
 
 /// The offset of "://" behind a scheme; npos without a scheme.
 size_t scheme_end(std::string_view text) {
@@ -34,7 +31,7 @@ size_t scheme_end(std::string_view text) {
   if (end == 0 || end == std::string_view::npos || !is_letter(text[0])) return text.npos;
   const auto word = text.substr(0, end);
   const bool fits = std::ranges::all_of(
-      word, [](char c) { return is_letter(c) || is_digit(c) || c == '+' || c == '.' || c == '-'; });
+      word, [](char c) { return is_letter_or_digit(c) || c == '+' || c == '.' || c == '-'; });
   return fits ? end : text.npos;
 }
 
@@ -69,8 +66,7 @@ std::string shown(std::string_view text) {
 void expect_bucket(const std::string& bucket, std::string_view text) {
   if (bucket.empty())
     throw UserError(shown(text) + ": the bucket is missing; s3://bucket/key is right");
-  const bool ends = (is_letter(bucket.front()) || is_digit(bucket.front())) &&
-                    (is_letter(bucket.back()) || is_digit(bucket.back()));
+  const bool ends = is_letter_or_digit(bucket.front()) && is_letter_or_digit(bucket.back());
   if (bucket.size() < 3 || bucket.size() > 255 || !ends ||
       !std::ranges::all_of(bucket, is_host_character))
     throw UserError(shown(text) + ": '" + shown(bucket.substr(bucket.rfind('@') + 1)) +
