@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
-#include <iterator>
 
 #include "base/error.h"
 #include "base/text.h"
