@@ -88,7 +88,7 @@ class Repetition {
 
   const Time& interval() const { return interval_; }
   /// RunLength::due() for all units.
-  bool due(const RunLength& schedule, const Timestamp& now, bool epoch_end) const;
+  bool due(const RunLength& run_length, const Timestamp& now, bool epoch_end) const;
   /// Notes that it was done, and ended at `seconds` of the run's clock.
   void done_at(double seconds) { seconds_ = seconds; }
   double done_at() const { return seconds_; }

@@ -20,26 +20,26 @@ class Scheduler {
   virtual ~Scheduler() = default;
 
   /// What the recipe's learning rate is multiplied with for the batch that starts at `now`.
-  virtual double multiplier(const Timestamp& now, const RunLength& schedule,
+  virtual double multiplier(const Timestamp& now, const RunLength& run_length,
                             double scale_schedule_ratio) const = 0;
 
   /// What a user should be warned of before such a run, one line each. UserError for times that
   /// this run cannot place. Lines start with the parameter: "t_warmup: ...".
-  virtual std::vector<std::string> check(const RunLength& schedule,
+  virtual std::vector<std::string> check(const RunLength& run_length,
                                          double scale_schedule_ratio) const {
-    multiplier({}, schedule, scale_schedule_ratio);
+    multiplier({}, run_length, scale_schedule_ratio);
     return {};
   }
 };
 
 /// The product over all schedulers in the schedule as planned; 1 without any.
 double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, const Timestamp& now,
-                  const RunLength& schedule, double scale_schedule_ratio = 1);
+                  const RunLength& run_length, double scale_schedule_ratio = 1);
 
 /// What all of them warn of before such a run, as planned. UserError, naming schedulers, for times
 /// that the run cannot place.
 std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
-                               const RunLength& schedule, double scale_schedule_ratio = 1);
+                               const RunLength& run_length, double scale_schedule_ratio = 1);
 
 /// max_duration * ratio, cut to a whole number of its unit (seconds are not cut). UserError if
 /// nothing is left.
@@ -50,7 +50,7 @@ Time scale_duration(const Time& max_duration, double ratio);
 class TimeAxis {
  public:
   /// times: all of the scheduler's. at_epochs: `now` is the start of the current epoch.
-  TimeAxis(const Timestamp& now, const RunLength& schedule, double scale_schedule_ratio,
+  TimeAxis(const Timestamp& now, const RunLength& run_length, double scale_schedule_ratio,
            const std::vector<Time>& times, bool at_epochs);
 
   double now() const { return now_; }
@@ -63,7 +63,7 @@ class TimeAxis {
   double run() const;  ///< the whole run; infinite when its batches are not known
 
  private:
-  const RunLength& schedule_;
+  const RunLength& run_length_;
   double ratio_, now_;
   bool seconds_;
 };
