@@ -76,7 +76,7 @@ std::string own_address_towards(const std::string& host, uint16_t port) {
       if (auto outer = first_outer_address()) return *outer;
     return digits_of(address, entry->ai_addrlen);
   }
-  throw RunError("MASTER_ADDR: there is no way from here to " + host + ": " + std::strerror(errno));
+  throw RunError("MASTER_ADDR: there is no route to " + host + ": " + std::strerror(errno));
 }
 
 }  // namespace composer

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/text.h"
 
 namespace composer {

@@ -42,6 +42,12 @@ std::optional<T> to_number(std::string_view text) {
   return error == std::errc{} && rest == end ? std::optional(value) : std::nullopt;
 }
 
+/// The hash FNV-1a of a text, 64 bits, the same on every machine. hash: that of the text before it.
+constexpr uint64_t fnv1a(std::string_view text, uint64_t hash = 0xCBF29CE484222325u) {
+  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3u;
+  return hash;
+}
+
 /// The first ten, and how many more there are.
 inline std::string first_few(std::vector<std::string> parts) {
   constexpr size_t kMost = 10;

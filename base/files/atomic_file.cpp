@@ -195,8 +195,8 @@ void remove_partial_files(const fs::path& folder) {
     if (writer->host == here) {
       remove_if_dead(path, *writer);
     } else if (untouched_for_a_day(path)) {
-      log::info(path.string() + ": was left by a process on " + writer->host +
-                ", it seems; delete it if nothing runs there any more");
+      log::info(path.string() + ": seems to be left by a process on " + writer->host +
+                "; delete it if nothing runs there any more");
     }
   }
 }

@@ -179,7 +179,7 @@ Mailbox::Mailbox(fs::path folder)
   const auto text = RunOwner{::getpid(), host_name(), local_time_text()}.text();
   text_size_ = text.size();
   if (!emptied || ::pwrite(file_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    log::warn(path_.string() + ": could not note who runs here: " + std::strerror(errno));
+    log::warn(path_.string() + ": the owner could not be noted: " + std::strerror(errno));
   // Reserves blocks behind the file's end, where the file system can.
   std::ignore = ::fallocate(file_, FALLOC_FL_KEEP_SIZE, 0, room);
 }

@@ -237,13 +237,13 @@ int tab_indent(const std::string& text, int line) {
 
 std::string Problem::line() const {
   std::string out;
-  if (!place.option.empty()) {
-    out = "--" + place.option;
-    if (!path.empty() && path != place.option) out += ": " + path;
+  if (!origin.option.empty()) {
+    out = "--" + origin.option;
+    if (!path.empty() && path != origin.option) out += ": " + path;
   } else {
-    out = place.file;
-    if (place.line > 0)
-      out += ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
+    out = origin.file;
+    if (origin.line > 0)
+      out += ":" + std::to_string(origin.line) + ":" + std::to_string(origin.column);
     if (!path.empty()) out += (out.empty() ? "" : ": ") + path;
   }
   out += (out.empty() ? "" : ": ") + message;
@@ -253,8 +253,8 @@ std::string Problem::line() const {
 
 std::vector<std::string> lines(Problems problems) {
   std::ranges::stable_sort(problems, {}, [](const Problem& p) {
-    return std::tuple(!p.place.option.empty() || p.place.position > 0, p.place.line, p.place.column,
-                      p.place.position);
+    return std::tuple(!p.origin.option.empty() || p.origin.position > 0, p.origin.line,
+                      p.origin.column, p.origin.position);
   });
   std::vector<std::string> out;
   for (const Problem& problem : problems) out.push_back(problem.line());
@@ -320,16 +320,16 @@ std::string Value::quote() const {
 std::optional<Value> parse_yaml(const std::string& text, const std::string& file,
                                 Problems& problems) {
   const Origin whole{.file = file, .option = {}};
-  const auto refuse = [&](Origin place, std::string message) {
-    problems.push_back({std::move(place), "", std::move(message)});
+  const auto refuse = [&](Origin origin, std::string message) {
+    problems.push_back({std::move(origin), "", std::move(message)});
     return std::nullopt;
   };
   if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
     const std::string_view before = std::string_view(text).substr(0, bad);
-    Origin place = whole;
-    place.line = static_cast<int>(std::ranges::count(before, '\n')) + 1;
-    place.column = static_cast<int>(bad - (before.rfind('\n') + 1)) + 1;
-    return refuse(std::move(place), "not UTF-8 text");
+    Origin origin = whole;
+    origin.line = static_cast<int>(std::ranges::count(before, '\n')) + 1;
+    origin.column = static_cast<int>(bad - (before.rfind('\n') + 1)) + 1;
+    return refuse(std::move(origin), "not UTF-8 text");
   }
   TreeBuilder builder(file, problems);
   try {
@@ -341,14 +341,14 @@ std::optional<Value> parse_yaml(const std::string& text, const std::string& file
     if (parser.HandleNextDocument(second))
       return refuse(second.take().origin, "a second document; a recipe is one");
   } catch (const YAML::Exception& error) {
-    Origin place = whole;
+    Origin origin = whole;
     if (!error.mark.is_null())
-      place.line = error.mark.line + 1, place.column = error.mark.column + 1;
-    if (const int tab = tab_indent(text, place.line); tab > 0) {
-      place.column = tab;
-      return refuse(std::move(place), "a tab indents this line; YAML takes spaces alone");
+      origin.line = error.mark.line + 1, origin.column = error.mark.column + 1;
+    if (const int tab = tab_indent(text, origin.line); tab > 0) {
+      origin.column = tab;
+      return refuse(std::move(origin), "a tab indents this line; YAML takes spaces alone");
     }
-    return refuse(std::move(place), "not valid YAML: " + error.msg);
+    return refuse(std::move(origin), "not valid YAML: " + error.msg);
   }
   if (builder.broken()) return std::nullopt;
   Value root = builder.take();

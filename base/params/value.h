@@ -20,7 +20,7 @@ struct Origin {
 
 /// A problem with the key `path` (dotted; may be empty).
 struct Problem {
-  Origin place;
+  Origin origin;
   std::string path;
   std::string message;
 

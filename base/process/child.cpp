@@ -54,11 +54,6 @@ struct StartProblem {
   int error;
 };
 
-std::string text_of(const StartProblem& problem, const Command& command) {
-  if (problem.step == StartProblem::start) return cannot_be_started(command.program, problem.error);
-  return command.folder.string() + ": cannot be entered: " + std::strerror(problem.error);
-}
-
 /// The exit status of a process; that of a killed one if somebody else has waited for it.
 int wait_for(pid_t process) {
   int status = SIGKILL;
@@ -184,7 +179,9 @@ void Child::begin(const Command& command, int input, const std::array<int, 2>& w
                    ": no process can be made for it: " + std::strerror(fork_error));
   if (size != sizeof problem) return;
   wait_for(id_);
-  throw UserError(text_of(problem, command));
+  if (problem.step == StartProblem::start)
+    throw UserError(cannot_be_started(command.program, problem.error));
+  throw UserError(command.folder.string() + ": cannot be entered: " + std::strerror(problem.error));
 }
 
 Child::~Child() {

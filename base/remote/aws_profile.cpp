@@ -75,12 +75,9 @@ AwsProfile read_aws_profile() {
   if (!named.empty() && !found && named != "default")
     throw UserError("AWS_PROFILE=" + named + ": neither " + credentials_path.string() + " nor " +
                     config_path.string() + " has this profile");
-  if (const auto part = credentials.find(profile.name); part != credentials.end())
-    profile.credentials = part->second;
-  if (profile.name == "default")
-    if (const auto part = config.find("default"); part != config.end())
-      profile.config = part->second;
-  if (const auto part = config.find(in_config); part != config.end()) profile.config = part->second;
+  profile.credentials = credentials[profile.name];
+  const bool is_plain = profile.name == "default" && !config.contains(in_config);
+  profile.config = config[is_plain ? "default" : in_config];
   return profile;
 }
 

@@ -23,19 +23,12 @@ namespace fs = std::filesystem;
 constexpr char kMagic[16] = "composer blocks";
 constexpr uint64_t kGenerations = 0xFFFF;
 
-/// The identity of the system's present boot.
-std::string system_start() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
-
 }  // namespace
 
 struct BlockTable::Header {
   char magic[16];
   uint64_t bytes, block_bytes, blocks;
-  char start[40];  ///< system_start() when the table was last opened
+  char start[40];  ///< the boot_id when the table was last opened
   uint64_t boot;   ///< the number of boots
   std::atomic<int64_t> last_used;
   std::atomic<uint64_t> cleared;
@@ -148,7 +141,8 @@ void BlockTable::read_bounds(const fs::path& path) {
 
 void BlockTable::note_start_of_system() {
   Header& head = header();
-  const std::string start = system_start();
+  std::string start;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> start;
   if (std::string(head.start, ::strnlen(head.start, sizeof head.start)) != start) {
     head.boot = (head.boot + 1) & kBoots;
     std::memset(head.start, 0, sizeof head.start);

@@ -16,10 +16,10 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/files/user_cache_folder.h"
-#include "base/hash.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/remote/shared_disk.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -33,12 +33,12 @@ constexpr double kLookAgain = 60;  ///< seconds between looks at the folder
 /// The lock on the folder. Throws RunError when another process keeps it.
 class FolderLock {
  public:
-  explicit FolderLock(const fs::path& folder) : held_(folder / ".lock", kPatience) {
-    if (held_.error() != 0) throw RunError(folder.string() + ": " + held_.problem());
+  explicit FolderLock(const fs::path& folder) : lock_(folder / ".lock", kPatience) {
+    if (lock_.error() != 0) throw RunError(folder.string() + ": " + lock_.problem());
   }
 
  private:
-  const LockFile held_;
+  const LockFile lock_;
 };
 
 std::string hash_of(const std::string& text) {
@@ -122,7 +122,7 @@ CacheFolder::CacheFolder(CacheOptions options) : options_(std::move(options)) {
   }
   refuse_folder_of_others(options_.folder);
   try {
-    room_ = std::make_unique<Reservation>(options_.folder / ".pending");
+    reservation_ = std::make_unique<Reservation>(options_.folder / ".pending");
   } catch (const RunError& error) {
     throw UserError("remote.cache_dir: " + std::string(error.what()));
   }
@@ -277,7 +277,7 @@ bool CacheFolder::make_room(uint64_t bytes, const RangeCache& asker,
 
 void CacheFolder::promise(uint64_t bytes) {
   pending_ += bytes, promised_ += bytes;
-  room_->add(bytes);
+  reservation_->add(bytes);
 }
 
 /// Looks at the disk and makes room, without the lock, so that threads that find room can go on.
@@ -303,7 +303,7 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     lock.unlock();
     const FolderLock folder_lock(options_.folder);
     const double start = steady_seconds();
-    const auto others = room_->others();
+    const auto others = reservation_->others();
     const uint64_t now = used();
     lock.lock();
     processes_ = others.processes + 1, promised_ = 0;
@@ -339,7 +339,7 @@ void CacheFolder::disk_is_full() {
 void CacheFolder::filled(uint64_t bytes) {
   const std::lock_guard guard(room_lock_);
   pending_ -= bytes;
-  room_->subtract(bytes);
+  reservation_->subtract(bytes);
   used_ += bytes, added_ += bytes;
 }
 
@@ -410,10 +410,10 @@ void CacheFolder::evict(uint64_t bytes, uint64_t allowed, const RangeCache& aske
 
 std::shared_ptr<void> CacheFolder::follow(ReadOrder order) {
   const std::lock_guard guard(orders_lock_);
-  const auto place = orders_.insert(orders_.end(), std::move(order));
-  return std::shared_ptr<void>(nullptr, [self = shared_from_this(), place](std::nullptr_t) {
+  const auto entry = orders_.insert(orders_.end(), std::move(order));
+  return std::shared_ptr<void>(nullptr, [self = shared_from_this(), entry](std::nullptr_t) {
     const std::lock_guard lock(self->orders_lock_);
-    self->orders_.erase(place);
+    self->orders_.erase(entry);
   });
 }
 
@@ -422,9 +422,9 @@ CacheFolder::Needs CacheFolder::needs_of_orders() const {
   const std::lock_guard guard(orders_lock_);
   for (const ReadOrder& order : orders_)
     order([&](const RangeCache& object, uint64_t begin, uint64_t end, uint32_t after_samples) {
-      const auto [place, is_new] = needs.try_emplace(&object);
-      if (is_new) place->second = no_needs(object.object());
-      note_need(object.object(), begin, end, after_samples, place->second);
+      const auto [entry, is_new] = needs.try_emplace(&object);
+      if (is_new) entry->second = no_needs(object.object());
+      note_need(object.object(), begin, end, after_samples, entry->second);
     });
   return needs;
 }

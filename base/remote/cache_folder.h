@@ -104,7 +104,7 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   uint64_t pending_ = 0;    ///< promised, and not yet filled
   uint64_t promised_ = 0;   ///< promised since the last look
   uint64_t processes_ = 1;  ///< the number of processes that used the folder at the last look
-  std::unique_ptr<Reservation> room_;
+  std::unique_ptr<Reservation> reservation_;
   bool evicting_ = false;  ///< true while a thread makes room without the lock
   std::condition_variable evicted_;
   double full_until_ = 0;    ///< no room before this time for blocks that are not needed yet

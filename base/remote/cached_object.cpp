@@ -26,17 +26,13 @@ constexpr uint64_t kFirstBlock = 16;  ///< the lock's number of block 0
 fs::path data_of(const fs::path& stem) { return stem.string() + ".data"; }
 fs::path blocks_of(const fs::path& stem) { return stem.string() + ".blocks"; }
 
-bool has_bytes(const fs::path& path, uint64_t bytes) {
-  std::error_code error;
-  return fs::is_regular_file(fs::symlink_status(path, error)) &&
-         fs::file_size(path, error) == bytes && !error;
-}
-
 bool is_of(const fs::path& stem, const std::string& identity, const BlockBounds& bounds) {
   try {
     const BlockTable table(blocks_of(stem));
+    std::error_code error;
     return table.identity() == identity && table.bounds() == bounds &&
-           has_bytes(data_of(stem), bounds.bytes);
+           fs::is_regular_file(fs::symlink_status(data_of(stem), error)) &&
+           fs::file_size(data_of(stem), error) == bounds.bytes && !error;
   } catch (const RunError&) {
     return false;
   }

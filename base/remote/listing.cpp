@@ -100,8 +100,7 @@ std::string query_of_files(const std::string& query) {
 
 RemotePath folder_of(const RemotePath& manifest) {
   const std::string& key = manifest.key();
-  const bool has_query = manifest.scheme() != RemotePath::Scheme::s3;
-  const size_t end = has_query ? std::min(key.find('?'), key.size()) : key.size();
+  const size_t end = manifest.query_offset();
   const std::string folder = key.substr(0, key.rfind('/', end) + 1);
   return manifest.with_key(folder + query_of_files(key.substr(end)));
 }

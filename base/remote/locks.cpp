@@ -70,7 +70,7 @@ LockFile::~LockFile() {
 
 std::string LockFile::problem() const {
   if (error_ == 0) return "";
-  return error_ == EWOULDBLOCK ? "another process does not let go of it"
+  return error_ == EWOULDBLOCK ? "another process keeps the lock"
                                : "cannot be locked: " + std::string(std::strerror(error_));
 }
 

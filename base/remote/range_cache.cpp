@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/leaving.h"
-#include "base/remote/remote_error.h"
 #include "base/several_threads.h"
 
 namespace composer {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

@@ -4,10 +4,8 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
-#include <iterator>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/text.h"
 #include "base/url_secrets.h"
 
@@ -20,13 +18,11 @@ constexpr size_t kLongestKey = 1024;
 /// The text by which url_secrets.h replaces secrets.
 constexpr std::string_view kHidden = "***";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_letter_or_digit(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
 bool is_control(char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }
 
-bool is_host_character(char c) {
-  return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_';
-}
+bool is_host_character(char c) { return is_letter_or_digit(c) || c == '.' || c == '-' || c == '_'; }
 
 /// The offset of "://" behind a scheme; npos without a scheme.
 size_t scheme_end(std::string_view text) {
@@ -34,7 +30,7 @@ size_t scheme_end(std::string_view text) {
   if (end == 0 || end == std::string_view::npos || !is_letter(text[0])) return text.npos;
   const auto word = text.substr(0, end);
   const bool fits = std::ranges::all_of(
-      word, [](char c) { return is_letter(c) || is_digit(c) || c == '+' || c == '.' || c == '-'; });
+      word, [](char c) { return is_letter_or_digit(c) || c == '+' || c == '.' || c == '-'; });
   return fits ? end : text.npos;
 }
 
@@ -45,21 +41,13 @@ std::string beginning(RemotePath::Scheme scheme) {
 
 /// Whether a query's parameter of this name signs the request, rather than selects an object.
 bool signs(std::string_view name) {
-  constexpr std::string_view kNames[] = {"access_token", "awsaccesskeyid",
-                                         "expires",      "googleaccessid",
-                                         "key-pair-id",  "policy",
-                                         "se",           "security-token",
-                                         "sig",          "signature",
-                                         "sip",          "ske",
-                                         "skoid",        "sks",
-                                         "skt",          "sktid",
-                                         "skv",          "sp",
-                                         "spr",          "sr",
-                                         "st",           "sv",
-                                         "token"};
+  static const auto names = separated(
+      "access_token,awsaccesskeyid,expires,googleaccessid,key-pair-id,policy,se,security-token,sig,"
+      "signature,sip,ske,skoid,sks,skt,sktid,skv,sp,spr,sr,st,sv,token",
+      ',');
   const std::string word = lower_case(std::string(name));
   return word.starts_with("x-amz-") || word.starts_with("x-goog-") ||
-         std::ranges::find(kNames, word) != std::end(kNames);
+         std::ranges::find(names, word) != names.end();
 }
 
 /// The text, without secrets, for messages about a text that does not parse.
@@ -77,8 +65,7 @@ std::string shown(std::string_view text) {
 void expect_bucket(const std::string& bucket, std::string_view text) {
   if (bucket.empty())
     throw UserError(shown(text) + ": the bucket is missing; s3://bucket/key is right");
-  const bool ends = (is_letter(bucket.front()) || is_digit(bucket.front())) &&
-                    (is_letter(bucket.back()) || is_digit(bucket.back()));
+  const bool ends = is_letter_or_digit(bucket.front()) && is_letter_or_digit(bucket.back());
   if (bucket.size() < 3 || bucket.size() > 255 || !ends ||
       !std::ranges::all_of(bucket, is_host_character))
     throw UserError(shown(text) + ": '" + shown(bucket.substr(bucket.rfind('@') + 1)) +
@@ -193,14 +180,18 @@ RemotePath::RemotePath(std::string_view text) {
   key_ = percent_encoded(key_, "%/?:@!$&'()*+,;=[]");
 }
 
+size_t RemotePath::query_offset() const {
+  return scheme_ == Scheme::s3 ? key_.size() : std::min(key_.find('?'), key_.size());
+}
+
 bool RemotePath::is_folder() const {
-  const size_t end = scheme_ == Scheme::s3 ? key_.size() : std::min(key_.find('?'), key_.size());
+  const size_t end = query_offset();
   return end == 0 || key_[end - 1] == '/';
 }
 
 std::string RemotePath::name() const {
   if (scheme_ == Scheme::s3) return key_.substr(key_.rfind('/') + 1);
-  const std::string path = key_.substr(0, key_.find('?'));
+  const std::string path = key_.substr(0, query_offset());
   const std::string last = path.substr(path.rfind('/') + 1);
   const std::string decoded = percent_decoded(last);
   return decoded.find('/') == decoded.npos ? decoded : last;
@@ -208,15 +199,10 @@ std::string RemotePath::name() const {
 
 RemotePath RemotePath::operator/(std::string_view name) const {
   RemotePath result = *this;
-  std::string query;
-  if (scheme_ != Scheme::s3)
-    if (const size_t mark = key_.find('?'); mark != key_.npos) {
-      query = key_.substr(mark);
-      result.key_.erase(mark);
-    }
+  result.key_.erase(query_offset());
   if (!result.key_.empty() && result.key_.back() != '/') result.key_ += '/';
   result.key_ += scheme_ == Scheme::s3 ? std::string(name) : percent_encoded(name, "/");
-  result.key_ += query;
+  result.key_ += key_.substr(query_offset());
   return result;
 }
 
@@ -227,7 +213,7 @@ RemotePath RemotePath::with_key(std::string key) const {
 }
 
 std::string RemotePath::text() const {
-  std::string key = scheme_ == Scheme::s3 ? key_ : key_.substr(0, key_.find('?'));
+  std::string key = key_.substr(0, query_offset());
   std::ranges::replace_if(key, is_control, '?');
   return beginning(scheme_) + host_ + "/" + key;
 }

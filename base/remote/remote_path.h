@@ -29,6 +29,8 @@ class RemotePath {
   /// The user:password of a URL, as written; empty without one.
   const std::string& userinfo() const { return userinfo_; }
 
+  /// The offset of the key's query; the key's size without one.
+  size_t query_offset() const;
   /// Whether the key is empty or ends in '/' (before a query).
   bool is_folder() const;
   /// The last part of the key, decoded: the name of a local copy. Empty for a folder.

@@ -354,8 +354,7 @@ void S3Store::write_parts(const std::string& key, uint64_t bytes, const ReadByte
     try {
       send({.method = "DELETE", .key = key, .query = {{"uploadId", upload}}});
     } catch (const std::exception& error) {
-      log::warn(text(key) +
-                ": the parts of an upload that failed stay in the store: " + error.what());
+      log::warn(text(key) + ": the parts of a failed upload stay in the store: " + error.what());
     }
     throw;
   }

@@ -16,8 +16,7 @@ namespace {
 constexpr size_t kMostWords = 500;  ///< characters of a store's message
 
 bool digits_only(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
 /// The text on one line, cut to kMostWords, for messages.
@@ -44,13 +43,10 @@ constexpr Entity kEntities[] = {
 
 bool is_name(std::string_view name) {
   if (name.empty() || std::string_view("-.0123456789").find(name[0]) != name.npos) return false;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '-' || c == '.' || c == ':' || byte >= 128;
-    if (!fits) return false;
-  }
-  return true;
+  return std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == ':' || static_cast<unsigned char>(c) >= 128;
+  });
 }
 
 void append_utf8(std::string& text, uint32_t code) {

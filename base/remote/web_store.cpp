@@ -50,8 +50,7 @@ void WebStore::refuse(const std::string& method, const std::string& key, const H
 std::optional<ObjectInfo> WebStore::stat(const std::string& key) {
   const HttpReply reply = send("HEAD", key, {}, {});
   if (reply.status == 404 || reply.status == 410) return std::nullopt;
-  const std::string& length = reply.header("content-length");
-  if (reply.status != 200 || length.empty()) return stat_by_read(key);
+  if (reply.status != 200 || reply.header("content-length").empty()) return stat_by_read(key);
   return described(key, text(key), reply);
 }
 
@@ -69,8 +68,8 @@ std::optional<ObjectInfo> WebStore::stat_by_read(const std::string& key) {
   if (reply.status == 416 && reply.header("content-range") == "bytes */0")
     return ObjectInfo{key, 0, version_of(reply)};
   if (reply.status != 200) refuse("GET", key, reply);
-  const std::string& length = reply.header("content-length");
-  if (length.empty()) throw UserError(text(key) + ": the server does not tell how long it is");
+  if (reply.header("content-length").empty())
+    throw UserError(text(key) + ": the server does not tell how long it is");
   return described(key, text(key), reply);
 }
 

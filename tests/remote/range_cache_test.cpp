@@ -15,11 +15,11 @@
 #include <latch>
 #include <random>
 
+#include "base/error.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/leaving.h"
 #include "base/remote/listing.h"
 #include "base/remote/locks.h"
-#include "base/remote/remote_error.h"
 #include "base/remote/shared_disk.h"
 #include "tests/base/largest_file.h"
 #include "tests/remote/fake_store.h"
