@@ -43,7 +43,7 @@ void Ema::after_train_batch(State& state) {
   ++end.batch;
   // A GPU may replay the step without this.
   handed_over_ = state.device.is_cpu() && state.step_is_final && state.updates == 1 &&
-                 state.schedule.due(interval_, end, false) &&
+                 state.run_length.due(interval_, end, false) &&
                  shadow_.ready(*state.model, state.sharded_parameters.get());
   if (!handed_over_) return;
   const auto [averages, weights] = pairs_of(shadow_.copies(), shadow_.weights(), /*floating=*/true);
@@ -56,7 +56,7 @@ void Ema::update(State& state, bool epoch_end) {
         pairs_of(shadow_.copies(), shadow_.weights(), /*floating=*/false);
     return compute_ema(averages, weights, decay_);
   }
-  if (!state.schedule.due(interval_, state.time, epoch_end)) return;
+  if (!state.run_length.due(interval_, state.time, epoch_end)) return;
   if (shadow_.ready(*state.model, state.sharded_parameters.get()))
     compute_ema(shadow_.copies(), shadow_.weights(), decay_);
   else if (reached(state, params_.ema_start))

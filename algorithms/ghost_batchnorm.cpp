@@ -53,7 +53,7 @@ void GhostBatchNorm::init(State& state) {
 
 void GhostBatchNorm::fit_start(State& state) {
   const int64_t passes = state.grad_accum * state.ranks.size();
-  const int64_t samples = (state.schedule.batch_size + passes - 1) / passes;
+  const int64_t samples = (state.run_length.batch_size + passes - 1) / passes;
   if (ghost_batches(samples, params_.ghost_batch_size) == 1)
     log::warn(
         "algorithms.ghost_batchnorm.ghost_batch_size: " + std::to_string(params_.ghost_batch_size) +

@@ -59,7 +59,7 @@ int64_t GradualUnfreezing::trained(double elapsed, int64_t layers, double start,
 }
 
 int64_t GradualUnfreezing::trained(const State& state) const {
-  const auto share = [&](const Time& time) { return share_of_run(state.schedule, time); };
+  const auto share = [&](const Time& time) { return share_of_run(state.run_length, time); };
   return trained(state.elapsed(), std::ssize(layers(state)), share(params_.start),
                  share(params_.until));
 }
@@ -71,10 +71,10 @@ const GradualUnfreezing::Layers& GradualUnfreezing::layers(const State& state) c
 
 void GradualUnfreezing::fit_start(State& state) {
   for (const auto& [key, time] : {std::pair{"start", params_.start}, {"until", params_.until}})
-    if (time.unit != TimeUnit::duration && !state.schedule.total_batches())
+    if (time.unit != TimeUnit::duration && !state.run_length.total_batches())
       throw UserError(std::string("algorithms.gradual_unfreezing.") + key +
                       ": must be in dur, not " + time.str() + ", where max_duration is in seconds");
-  const auto share = [&](const Time& time) { return share_of_run(state.schedule, time); };
+  const auto share = [&](const Time& time) { return share_of_run(state.run_length, time); };
   if (share(params_.until) < share(params_.start))
     throw UserError("algorithms.gradual_unfreezing.until: " + params_.until.str() +
                     " is before start, " + params_.start.str());

@@ -40,7 +40,7 @@ int64_t LayerFreezing::frozen(const State& state) const {
   epoch_start.batch -= epoch_start.batch_in_epoch;
   epoch_start.sample -= epoch_start.sample_in_epoch;
   epoch_start.batch_in_epoch = epoch_start.sample_in_epoch = 0;
-  return frozen(state.schedule.elapsed(epoch_start),
+  return frozen(state.run_length.elapsed(epoch_start),
                 std::ssize(layers_with_parameters(*state.model)), params_);
 }
 

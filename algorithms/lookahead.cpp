@@ -33,7 +33,7 @@ Compatibility Lookahead::compatibility() {
 
 double Lookahead::kept(const State& state) const {
   if (params_.schedule == "constant") return 1 - params_.alpha;
-  return std::pow(params_.decay, state.schedule.batches(params_.interval)) *
+  return std::pow(params_.decay, state.run_length.batches(params_.interval)) *
          std::pow(state.elapsed(), 3);
 }
 
@@ -61,7 +61,7 @@ void Lookahead::update(State& state, bool epoch_end) {
     if (reached(state, params_.start)) start(state);
     return;
   }
-  const bool due = state.schedule.due(params_.interval, state.time, epoch_end);
+  const bool due = state.run_length.due(params_.interval, state.time, epoch_end);
   if (!due && (params_.schedule != "cubic" || !ends(state, epoch_end))) return;
   share_buffers(state);
   look_back(slow_.copies(), slow_.weights(), due ? 1 - kept(state) : 0);
@@ -69,7 +69,7 @@ void Lookahead::update(State& state, bool epoch_end) {
 
 // An interval in epochs may end after the last batch.
 bool Lookahead::ends(const State& state, bool epoch_end) const {
-  const bool in_epoch = state.time.batch_in_epoch < state.schedule.batches_per_epoch;
+  const bool in_epoch = state.time.batch_in_epoch < state.run_length.batches_per_epoch;
   const bool by_epochs = params_.interval.unit == TimeUnit::epoch;
   return state.elapsed() >= 1 && (!by_epochs || epoch_end || in_epoch);
 }

@@ -42,7 +42,7 @@ std::string ProgressiveBatchSize::Params::check() const {
 }
 
 void ProgressiveBatchSize::fit_start(State& state) {
-  const int64_t full = state.schedule.batch_size;
+  const int64_t full = state.run_length.batch_size;
   if (batch_size_at(0, full, params_) < full) return;
   throw UserError(
       "algorithms.progressive_batch_size: no whole number from 2 to " +
@@ -55,7 +55,7 @@ void ProgressiveBatchSize::fit_start(State& state) {
 void ProgressiveBatchSize::batch_start(State& state) {
   const auto shares = state.ranks.of_samples().gather(state.batch.samples());
   const auto samples = std::accumulate(shares.begin(), shares.end(), int64_t{0});
-  const int64_t size = batch_size_at(state.elapsed(), state.schedule.batch_size, params_);
+  const int64_t size = batch_size_at(state.elapsed(), state.run_length.batch_size, params_);
   // Each rank has a part of every update.
   state.updates = std::min(updates_of(samples, size), std::ranges::min(shares));
   const auto part = static_cast<double>(samples / state.updates);
@@ -66,7 +66,7 @@ void ProgressiveBatchSize::batch_start(State& state) {
 
 std::vector<std::pair<std::string, double>> ProgressiveBatchSize::planned(
     const State& state) const {
-  const int64_t size = batch_size_at(state.elapsed(), state.schedule.batch_size, params_);
+  const int64_t size = batch_size_at(state.elapsed(), state.run_length.batch_size, params_);
   return {{"progressive_batch_size/batch_size", static_cast<double>(size)}};
 }
 

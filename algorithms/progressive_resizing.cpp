@@ -57,14 +57,14 @@ ImageSize ProgressiveResizing::size(ImageSize full, double scale, const Params& 
 }
 
 SizePlan ProgressiveResizing::image_sizes(const State& state) {
-  const bool timed = state.schedule.max_duration.unit == TimeUnit::second;
+  const bool timed = state.run_length.max_duration.unit == TimeUnit::second;
   if (params_.where == "loader" && timed)
     throw UserError(
         "algorithms.progressive_resizing.where: the loader needs a max_duration in ep, ba or sp; "
         "use device");
   if (params_.where == "device" || timed || params_.mode == "crop") return {};
-  return [schedule = state.schedule, full = state.image_size, params = params_](int64_t batch) {
-    return size(full, scale(schedule.elapsed(schedule.at_batch(batch)), params), params);
+  return [run_length = state.run_length, full = state.image_size, params = params_](int64_t batch) {
+    return size(full, scale(run_length.elapsed(run_length.at_batch(batch)), params), params);
   };
 }
 

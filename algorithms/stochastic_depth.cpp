@@ -131,8 +131,8 @@ double StochasticDepth::ramp(const State& state, const Time& warmup) {
   if (warmup.value == 0) return 1;
   const double done = warmup.unit == TimeUnit::duration
                           ? state.elapsed() / warmup.value
-                          : static_cast<double>(state.schedule.position(state.time)) /
-                                state.schedule.batches(warmup);
+                          : static_cast<double>(state.run_length.position(state.time)) /
+                                state.run_length.batches(warmup);
   return std::min(done, 1.0);
 }
 

@@ -37,7 +37,7 @@ std::string Swa::Params::check() const {
 void Swa::fit_start(State& state) {
   if (finished_) return;
   const auto& end = params_.swa_end;
-  const double last = share_of_run(state.schedule, end);
+  const double last = share_of_run(state.run_length, end);
   if (last > 1)
     log::warn("algorithms.swa.swa_end: " + end.str() +
               " is after the end of the run: the average will not be used");
@@ -50,7 +50,7 @@ void Swa::fit_start(State& state) {
 // An epoch's last batch leaves it to epoch_end to finish, which may have weights to take in first.
 void Swa::batch_end(State& state) {
   if (params_.update_interval.unit == TimeUnit::batch) update(state);
-  if (state.time.batch_in_epoch < state.schedule.batches_per_epoch) finish_if_due(state);
+  if (state.time.batch_in_epoch < state.run_length.batches_per_epoch) finish_if_due(state);
 }
 
 void Swa::epoch_end(State& state) {

@@ -58,10 +58,11 @@ std::string parse_lower(std::string_view text, Time& time) {
 }
 
 /// Batches that the first `samples` samples make, the last batch of an epoch perhaps short.
-double batches_of_samples(const RunLength& schedule, double samples) {
-  const auto per_epoch = static_cast<double>(schedule.batches_per_epoch);
-  const auto size = static_cast<double>(schedule.batch_size);
-  const double epoch = std::min(static_cast<double>(schedule.samples_per_epoch), per_epoch * size);
+double batches_of_samples(const RunLength& run_length, double samples) {
+  const auto per_epoch = static_cast<double>(run_length.batches_per_epoch);
+  const auto size = static_cast<double>(run_length.batch_size);
+  const double epoch =
+      std::min(static_cast<double>(run_length.samples_per_epoch), per_epoch * size);
   const double epochs = std::floor(samples / epoch);
   const double rest = samples - epochs * epoch;
   const double before_last = per_epoch - 1;
@@ -227,10 +228,11 @@ bool RunLength::due(const Time& interval, const Timestamp& now, bool epoch_end) 
   return false;
 }
 
-bool Repetition::due(const RunLength& schedule, const Timestamp& now, bool epoch_end) const {
-  const auto length = schedule.as_planned().max_duration;
+bool Repetition::due(const RunLength& run_length, const Timestamp& now, bool epoch_end) const {
+  const auto length = run_length.as_planned().max_duration;
   const bool share = interval_.unit == TimeUnit::duration && length.unit == TimeUnit::second;
-  if (interval_.unit != TimeUnit::second && !share) return schedule.due(interval_, now, epoch_end);
+  if (interval_.unit != TimeUnit::second && !share)
+    return run_length.due(interval_, now, epoch_end);
   const double every = share ? interval_.value * length.value : interval_.value;
   return !epoch_end && every > 0 && now.seconds - seconds_ >= every;
 }

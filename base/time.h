@@ -89,7 +89,7 @@ class Repetition {
 
   const Time& interval() const { return interval_; }
   /// As Schedule::due, in all units.
-  bool due(const RunLength& schedule, const Timestamp& now, bool epoch_end) const;
+  bool due(const RunLength& run_length, const Timestamp& now, bool epoch_end) const;
   /// It was done, which was over at so many seconds of the run's clock.
   void done_at(double seconds) { seconds_ = seconds; }
   double done_at() const { return seconds_; }

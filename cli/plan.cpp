@@ -152,7 +152,7 @@ bool same_step(const PlannedRow& a, const PlannedRow& b) {
 
 PlannedRow row_at(const Recipe& recipe, const std::vector<std::shared_ptr<Scheduler>>& schedulers,
                   Engine& engine, State& state, double lr) {
-  PlannedRow row{{"lr", lr * multiplier(schedulers, state.time, state.schedule,
+  PlannedRow row{{"lr", lr * multiplier(schedulers, state.time, state.run_length,
                                         recipe.options.scale_schedule_ratio)}};
   for (const auto& algorithm : engine.algorithms())
     for (auto& value : algorithm.component->planned(state)) row.push_back(std::move(value));
@@ -179,13 +179,14 @@ void print_evaluations(std::ostream& out, const Recipe& recipe, const RunContext
 }
 
 void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, State& state) {
-  const auto total = state.schedule.total_batches();
+  const auto total = state.run_length.total_batches();
   out << "\nschedule:\n";
   const auto schedulers = build_schedulers(recipe);
-  for (const auto& warning : check(schedulers, state.schedule, recipe.options.scale_schedule_ratio))
+  for (const auto& warning :
+       check(schedulers, state.run_length, recipe.options.scale_schedule_ratio))
     out << "  warning: " << warning << '\n';
   if (!total) {
-    out << "  runs for " << state.schedule.max_duration.str()
+    out << "  runs for " << state.run_length.max_duration.str()
         << ", however many batches these are\n";
     return;
   }
@@ -195,7 +196,7 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
   const int64_t step = *total / most_looks + 1;
   for (int64_t look = 0; look < *total + step - 1; look += step) {
     const int64_t batch = std::min(look, *total - 1);
-    state.time = state.schedule.at_batch(batch);
+    state.time = state.run_length.at_batch(batch);
     auto row = row_at(recipe, schedulers, engine, state, lr);
     const bool shown =
         batch == 0 || batch + 1 == *total || batch * 10 / *total != (batch - step) * 10 / *total;
@@ -208,14 +209,15 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
 }
 
 /// "resumes from ...: after epoch 2, batch 18; 9 of 27 batches are left".
-std::string resumption_line(const StartingPoint& start, const Timestamp& time, RunLength schedule) {
-  schedule.take_up(time);
+std::string resumption_line(const StartingPoint& start, const Timestamp& time,
+                            RunLength run_length) {
+  run_length.take_up(time);
   std::string line = "resumes from: " + start.path.string() + ", after epoch " +
                      std::to_string(time.epoch) + ", batch " + std::to_string(time.batch) + "; ";
-  if (time.batch > 0 && schedule.finished(time)) return line + "nothing is left to train\n";
-  const auto total = schedule.total_batches();
-  if (!total) return line + "runs for " + schedule.max_duration.str() + " in all\n";
-  return line + std::to_string(*total - schedule.position(time)) + " of " +
+  if (time.batch > 0 && run_length.finished(time)) return line + "nothing is left to train\n";
+  const auto total = run_length.total_batches();
+  if (!total) return line + "runs for " + run_length.max_duration.str() + " in all\n";
+  return line + std::to_string(*total - run_length.position(time)) + " of " +
          quantity(*total, "batch") + (*total == 1 ? " is left\n" : " are left\n");
 }
 
@@ -232,15 +234,15 @@ void print_start(std::ostream& out, const StartingPoint& start, const TrainerOpt
   if (!start.own) verify_files(start.path, read_manifest(start.path));  // or it was when found
   assign_weights(*state.model, read_weights(start.path), start.path.string());
   const auto checkpoint = read_checkpoint_facts(start.path);
-  auto schedule = state.schedule;
+  auto run_length = state.run_length;
   if (data_were_read) {
     for (const auto& change : recipe_changes(checkpoint.recipe, recipe)) log::info(change);
-    check_goes_on(start, checkpoint, options, schedule, now);
+    check_goes_on(start, checkpoint, options, run_length, now);
   } else {
-    schedule.batches_per_epoch = checkpoint.batches_per_epoch;
-    schedule.samples_per_epoch = checkpoint.samples_per_epoch;
+    run_length.batches_per_epoch = checkpoint.batches_per_epoch;
+    run_length.samples_per_epoch = checkpoint.samples_per_epoch;
   }
-  out << resumption_line(start, checkpoint.time, schedule);
+  out << resumption_line(start, checkpoint.time, run_length);
 }
 
 }  // namespace
@@ -261,7 +263,7 @@ std::string plan(const Recipe& given, const RunContext& context) {
   state.logger = &logger;
   state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
-  state.schedule = planned_schedule(length, options);
+  state.run_length = planned_run_length(length, options);
   if (recipe.val_dataset) state.evaluation_sets.emplace_back(main_evaluation);
   for (const auto& set : recipe.evaluators) state.evaluation_sets.push_back(set.name);
   auto without_device = recipe;  // a plan need not open CUDA
@@ -280,9 +282,9 @@ std::string plan(const Recipe& given, const RunContext& context) {
       << "train_dataset: " << recipe.train_dataset->name() << ", "
       << quantity(length.samples, "sample") << " an epoch, " << length.image.height << " x "
       << length.image.width << length.note << '\n'
-      << "max_duration: " << state.schedule.max_duration.str() << ", "
+      << "max_duration: " << state.run_length.max_duration.str() << ", "
       << quantity(length.batches, "batch") << " an epoch";
-  if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
+  if (const auto total = state.run_length.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << what_amp_is(options)
       << ", device: " << options.device << '\n';
   print_evaluations(out, recipe, context, *parts.model);

@@ -289,8 +289,8 @@ int plan_scale_command(const Words& words) {
     return 0;
   }
   std::cout << subject.model << ", " << short_number(static_cast<double>(subject.parameters))
-            << " parameters, " << subject.schedule.max_duration.str() << " of "
-            << count_figure(subject.schedule.samples_per_epoch) << " images of "
+            << " parameters, " << subject.run_length.max_duration.str() << " of "
+            << count_figure(subject.run_length.samples_per_epoch) << " images of "
             << sizes_text(training) << subject.note << "\nsteps of " << work.size.height << " x "
             << work.size.width << ": " << short_number(work.flops_step) << "FLOPs an image\n";
   if (recipe.options.parallelism != "ddp" || training.spatial_ranks > 1)

@@ -79,13 +79,13 @@ double tensor_bytes(const Model& model) {
 
 /// How often something happens in the run that also happens at its end, but not twice after a
 /// batch.
-double times_in_run(const std::string& key, const Time& interval, const RunLength& schedule) {
+double times_in_run(const std::string& key, const Time& interval, const RunLength& run_length) {
   if (interval.value <= 0) return 0;
   if (interval.unit == TimeUnit::second)
     throw UserError(key + ": how often " + interval.str() +
                     " is depends on how fast the GPUs are; give it in ep, ba, sp or dur");
-  return std::ceil(static_cast<double>(*schedule.total_batches()) /
-                       std::max(1.0, schedule.batches(interval)) -
+  return std::ceil(static_cast<double>(*run_length.total_batches()) /
+                       std::max(1.0, run_length.batches(interval)) -
                    1e-9);
 }
 
@@ -114,7 +114,7 @@ void add_evaluations(const Recipe& recipe, const RunContext& context, State& sta
   const auto add = [&](const std::string& set, const std::optional<Time>& own,
                        const auto& length_of) {
     const double times = times_in_run((own ? set : "") + "eval_interval",
-                                      own.value_or(recipe.options.eval_interval), state.schedule);
+                                      own.value_or(recipe.options.eval_interval), state.run_length);
     if (times == 0) return;
     try {
       const EpochLength length = length_of();
@@ -155,11 +155,11 @@ RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Dev
   state.logger = &logger;
   state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
-  state.schedule = planned_schedule(length, options);
-  const double images = state.schedule.batches(state.schedule.max_duration) *
+  state.run_length = planned_run_length(length, options);
+  const double images = state.run_length.batches(state.run_length.max_duration) *
                         static_cast<double>(options.train_batch_size);
   if (!(images <= most_images))
-    throw UserError("max_duration: " + state.schedule.max_duration.str() +
+    throw UserError("max_duration: " + state.run_length.max_duration.str() +
                     " come to more than 2^53 images, which cannot be counted");
   auto parts = assemble_model(recipe, context);
   state.model = parts.model;
@@ -168,16 +168,16 @@ RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Dev
   engine.run(Event::init, state);
   if (!options.freeze.empty()) state.model->freeze(options.freeze);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);
-  subject.schedule = state.schedule;
+  subject.run_length = state.run_length;
   const auto optimizer = recipe.optimizer->build();
   training.divided = divided_by(options.parallelism, *optimizer);
   training.weights = trained_weights(*state.model);
   training.weight_bytes = element_bytes(options.weight_comm);
   training.spatial_ranks = options.spatial_ranks;
 
-  const int64_t total = *state.schedule.total_batches(), stride = total / most_size_looks + 1;
+  const int64_t total = *state.run_length.total_batches(), stride = total / most_size_looks + 1;
   for (int64_t batch = 0; batch < total; batch += stride) {
-    state.time = state.schedule.at_batch(batch);
+    state.time = state.run_length.at_batch(batch);
     const auto size = size_at(state, engine);
     auto found = std::ranges::find_if(training.parts,
                                       [&](const auto& part) { return part.work.size == size; });
@@ -200,7 +200,7 @@ RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Dev
   training.checkpoints =
       options.run_dir.empty()
           ? 0
-          : std::max(1.0, times_in_run("save_interval", options.save_interval, state.schedule));
+          : std::max(1.0, times_in_run("save_interval", options.save_interval, state.run_length));
   const auto facts = facts_of(recipe);
   training.image_bytes = facts.bytes;
   training.images_per_s_per_core = facts.images_per_s_core;

@@ -21,7 +21,7 @@ struct RecipeTraining {
       note;  ///< that the data were not read, and why; begins with a blank; empty: they were
   std::string not_evaluated;  ///< why evaluations are not counted; empty: they are
   int64_t parameters = 0;
-  RunLength schedule;
+  RunLength run_length;
 };
 
 /// Describes the recipe's run: its batch size, its network after surgery and freezing, and the

@@ -5,24 +5,25 @@
 
 namespace composer {
 
-double share_of_run(const RunLength& schedule, const Time& time) {
+double share_of_run(const RunLength& run_length, const Time& time) {
   if (time.unit == TimeUnit::duration) return time.value;
-  const auto total = schedule.total_batches();
-  return total ? schedule.batches(time) / static_cast<double>(*total) : 0;
+  const auto total = run_length.total_batches();
+  return total ? run_length.batches(time) / static_cast<double>(*total) : 0;
 }
 
 bool reached(const State& state, const Time& time) {
   if (time.unit == TimeUnit::duration) return state.elapsed() >= time.value;
-  return static_cast<double>(state.schedule.position(state.time)) >= state.schedule.batches(time);
+  return static_cast<double>(state.run_length.position(state.time)) >=
+         state.run_length.batches(time);
 }
 
 void warn_if_never(const State& state, const std::string& key, const Time& time) {
-  if (share_of_run(state.schedule, time) >= 1)
+  if (share_of_run(state.run_length, time) >= 1)
     log::warn(key + ": " + time.str() + " is not before the end of the run, so it never begins");
 }
 
 void warn_if_longer(const State& state, const std::string& key, const Time& time) {
-  if (share_of_run(state.schedule, time) > 1)
+  if (share_of_run(state.run_length, time) > 1)
     log::warn(key + ": " + time.str() + " is longer than the run");
 }
 

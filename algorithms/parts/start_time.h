@@ -11,7 +11,7 @@ struct State;
 
 /// `time`, which is no number of seconds, as a share of the run; 0 where the run's length is no
 /// number of batches.
-double share_of_run(const RunLength& schedule, const Time& time);
+double share_of_run(const RunLength& run_length, const Time& time);
 
 /// Whether the run has come as far as `time`, which is no number of seconds.
 bool reached(const State& state, const Time& time);

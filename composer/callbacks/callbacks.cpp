@@ -80,7 +80,7 @@ void CheckpointSaver::epoch_checkpoint(const State& state, Logger&, RunControl& 
 
 /// Ranks have the first one's clock, and so agree.
 void CheckpointSaver::save_if_due(const State& state, RunControl& control, bool epoch_end) {
-  if (!times_.due(state.schedule, state.time, epoch_end)) return;
+  if (!times_.due(state.run_length, state.time, epoch_end)) return;
   control.request_checkpoint();
   times_.done_at(state.time.seconds);
 }

@@ -24,11 +24,11 @@ std::string parameter_group(const std::string& name, int64_t depth) {
 }
 
 void GradientMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
-  if (state.schedule.due(params_.interval, state.time, false)) log_norms(state, logger);
+  if (state.run_length.due(params_.interval, state.time, false)) log_norms(state, logger);
 }
 
 void GradientMonitor::epoch_end(const State& state, Logger& logger, RunControl&) {
-  if (state.schedule.due(params_.interval, state.time, true)) log_norms(state, logger);
+  if (state.run_length.due(params_.interval, state.time, true)) log_norms(state, logger);
 }
 
 void GradientMonitor::log_norms(const State& state, Logger& logger) const {

@@ -18,11 +18,11 @@ void log_histograms(const State& state, Logger& logger) {
 }  // namespace
 
 void HistogramMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
-  if (state.schedule.due(interval_, state.time, false)) log_histograms(state, logger);
+  if (state.run_length.due(interval_, state.time, false)) log_histograms(state, logger);
 }
 
 void HistogramMonitor::epoch_end(const State& state, Logger& logger, RunControl&) {
-  if (state.schedule.due(interval_, state.time, true)) log_histograms(state, logger);
+  if (state.run_length.due(interval_, state.time, true)) log_histograms(state, logger);
 }
 
 }  // namespace composer

@@ -15,8 +15,8 @@ namespace {
 /// Whether the batch that begins is the first after a due end of one.
 bool is_due(const State& state, const Time& interval) {
   const auto& time = state.time;
-  return time.batch == 0 || state.schedule.due(interval, time, false) ||
-         (time.batch_in_epoch == 0 && state.schedule.due(interval, time, true));
+  return time.batch == 0 || state.run_length.due(interval, time, false) ||
+         (time.batch_in_epoch == 0 && state.run_length.due(interval, time, true));
 }
 
 }  // namespace

@@ -36,11 +36,11 @@ void log_memory(const State& state, Logger& logger) {
 }  // namespace
 
 void MemoryMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
-  if (state.schedule.due(params_.interval, state.time, false)) log_memory(state, logger);
+  if (state.run_length.due(params_.interval, state.time, false)) log_memory(state, logger);
 }
 
 void MemoryMonitor::epoch_end(const State& state, Logger& logger, RunControl&) {
-  if (state.schedule.due(params_.interval, state.time, true)) log_memory(state, logger);
+  if (state.run_length.due(params_.interval, state.time, true)) log_memory(state, logger);
 }
 
 }  // namespace composer

@@ -38,7 +38,7 @@ void RunTimes::batch_start(const State&, Logger&, RunControl&) { in_batch_ = tru
 
 void RunTimes::batch_end(const State& state, Logger& logger, RunControl&) {
   in_batch_ = false, unlogged_ = true;
-  if (steady_seconds() - logged_at_ > longest_silence || state.schedule.finished(state.time) ||
+  if (steady_seconds() - logged_at_ > longest_silence || state.run_length.finished(state.time) ||
       received_signal() != 0)
     log_all(logger);
 }

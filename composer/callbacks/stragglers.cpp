@@ -16,7 +16,7 @@ void Stragglers::fit_start(const State& state, Logger&, RunControl&) { begin_ = 
 
 void Stragglers::batch_end(const State& state, Logger& logger, RunControl&) {
   ++batches_;
-  if (!state.schedule.due(log_interval_, state.time, false)) return;
+  if (!state.run_length.due(log_interval_, state.time, false)) return;
   const auto now = read(state);
   const double waited = now.waited - begin_.waited;
   const double worked = now.passed - begin_.passed - waited;

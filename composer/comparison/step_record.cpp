@@ -168,7 +168,7 @@ void StepWitness::after_train_batch(State& state) {
 void StepWitness::batch_end(State& state) {
   if (std::cmp_less_equal(records_.size(), steps_)) records_.back().after = recorded_state(state);
   if (std::ssize(records_) >= steps_ + free_steps_)
-    state.schedule.max_duration = {static_cast<double>(state.time.batch), TimeUnit::batch};
+    state.run_length.max_duration = {static_cast<double>(state.time.batch), TimeUnit::batch};
 }
 
 }  // namespace composer

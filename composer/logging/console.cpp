@@ -69,7 +69,7 @@ ConsoleSink::ConsoleSink(Params params)
 ConsoleSink::~ConsoleSink() { ConsoleSink::flush(); }
 
 void ConsoleSink::open(const RunInfo& info) {
-  schedule_ = info.schedule;
+  run_length_ = info.run_length;
   last_ = epoch_begin_ = info.start;
   for (const auto& line : info.header) log::info(line);
   printed_ = steady_seconds();
@@ -140,11 +140,11 @@ void ConsoleSink::show(const std::string& name, double share,
 }
 
 void ConsoleSink::show_training() {
-  const double share = schedule_.elapsed(last_);
+  const double share = run_length_.elapsed(last_);
   std::vector<std::string> parts;
   if (!bar_)
     parts.push_back("batch " + std::to_string(last_.batch_in_epoch) + "/" +
-                    std::to_string(schedule_.batches_per_epoch));
+                    std::to_string(run_length_.batches_per_epoch));
   if (const auto loss = values_.find("loss/train"); loss != values_.end())
     parts.push_back("loss " + number_text(loss->second, 4));
   const auto estimate = values_.find("wall_clock/remaining_estimate");
@@ -172,8 +172,8 @@ void ConsoleSink::show_evaluation(const Progress& progress) {
 
 std::string ConsoleSink::epoch_name(int64_t epoch) const {
   const auto name = "epoch " + std::to_string(epoch);
-  if (schedule_.max_duration.unit != TimeUnit::epoch) return name;
-  return name + "/" + std::to_string(static_cast<int64_t>(schedule_.max_duration.value));
+  if (run_length_.max_duration.unit != TimeUnit::epoch) return name;
+  return name + "/" + std::to_string(static_cast<int64_t>(run_length_.max_duration.value));
 }
 
 std::optional<std::string> ConsoleSink::speed(const Timestamp& now) const {

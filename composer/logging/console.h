@@ -56,7 +56,7 @@ class ConsoleSink : public LogSink {
 
   bool bar_;
   const double line_interval_, draw_interval_;
-  RunLength schedule_;
+  RunLength run_length_;
   Timestamp last_, epoch_begin_;
   std::map<std::string, double> values_;         ///< the last of each that batches logged
   std::optional<Record> epoch_, eval_;           ///< not printed yet

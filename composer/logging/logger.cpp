@@ -60,11 +60,11 @@ void Logger::close(const RunEnd& end) noexcept {
   direct_.clear();
 }
 
-Time Logger::histogram_interval(const RunLength& schedule) const {
+Time Logger::histogram_interval(const RunLength& run_length) const {
   Time most_often{0, TimeUnit::batch};
   for (const auto& sink : sinks_)
     if (const auto wanted = sink->histogram_interval(); wanted.value > 0)
-      if (most_often.value == 0 || schedule.batches(wanted) < schedule.batches(most_often))
+      if (most_often.value == 0 || run_length.batches(wanted) < run_length.batches(most_often))
         most_often = wanted;
   return most_often;
 }

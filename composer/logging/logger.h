@@ -67,7 +67,7 @@ class Logger {
   void close(const RunEnd& end) noexcept;
 
   /// How often the sink that wants them most often wants histograms.
-  Time histogram_interval(const RunLength& schedule) const;
+  Time histogram_interval(const RunLength& run_length) const;
   const std::vector<std::shared_ptr<LogSink>>& sinks() const { return sinks_; }
 
  private:

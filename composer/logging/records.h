@@ -40,7 +40,7 @@ struct HistogramRecord {
 struct RunInfo {
   std::filesystem::path folder;  ///< empty for a run that leaves nothing on the disk
   std::string run_name;
-  RunLength schedule;
+  RunLength run_length;
   Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches ...
   /// ... and evaluations after the last of these on other sets than these: they are repeated.
   std::vector<std::string> start_evaluated{std::string(main_evaluation)};

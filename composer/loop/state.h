@@ -45,7 +45,7 @@ struct State {
                                                ///< on: "metrics/eval/...", "metrics/<set>/..."
 
   Timestamp time;
-  RunLength schedule;  ///< its max_duration may be changed to stop early
+  RunLength run_length;  ///< its max_duration may be changed to stop early
 
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;
@@ -86,7 +86,7 @@ struct State {
   Ranks gradient_ranks() const { return sharded_parameters ? ranks : Ranks(); }
 
   /// Share of the run that is done, in [0, 1], counted in batches.
-  double elapsed() const { return schedule.elapsed(time); }
+  double elapsed() const { return run_length.elapsed(time); }
 };
 
 }  // namespace composer

@@ -76,11 +76,11 @@ EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
                      *set);
 }
 
-RunLength planned_schedule(const EpochLength& length, const TrainerOptions& options) {
-  RunLength schedule{length.batches, length.samples, options.train_batch_size,
-                     scale_duration(options.max_duration, options.scale_schedule_ratio)};
-  schedule.planned = schedule.max_duration;
-  return schedule;
+RunLength planned_run_length(const EpochLength& length, const TrainerOptions& options) {
+  RunLength run_length{length.batches, length.samples, options.train_batch_size,
+                       scale_duration(options.max_duration, options.scale_schedule_ratio)};
+  run_length.planned = run_length.max_duration;
+  return run_length;
 }
 
 }  // namespace composer

@@ -29,6 +29,6 @@ EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
                          const NamedEvaluation& evaluator);
 
 /// Of a run of such epochs, as the trainer has it.
-RunLength planned_schedule(const EpochLength& length, const TrainerOptions& options);
+RunLength planned_run_length(const EpochLength& length, const TrainerOptions& options);
 
 }  // namespace composer

@@ -39,17 +39,17 @@ Evaluator::Evaluator(State& state, Engine& engine, std::string set, std::shared_
 
 bool Evaluator::due(bool epoch_end, bool last) const {
   if (!loader_ || evaluated_batch_ == state_.time.batch || interval().value == 0) return false;
-  const auto& schedule = state_.schedule;
+  const auto& run_length = state_.run_length;
   // After an epoch's last batch: what epoch_end does to the weights is to be evaluated too.
-  if (!epoch_end && state_.time.batch_in_epoch == schedule.batches_per_epoch) return false;
+  if (!epoch_end && state_.time.batch_in_epoch == run_length.batches_per_epoch) return false;
   auto last_batch = state_.time;
   if (epoch_end) {
     --last_batch.epoch;
-    last_batch.batch_in_epoch = schedule.batches_per_epoch;
-    last_batch.sample_in_epoch = schedule.samples_per_epoch;
+    last_batch.batch_in_epoch = run_length.batches_per_epoch;
+    last_batch.sample_in_epoch = run_length.samples_per_epoch;
   }
-  return last || times_.due(schedule, last_batch, false) ||
-         (epoch_end && times_.due(schedule, state_.time, true));
+  return last || times_.due(run_length, last_batch, false) ||
+         (epoch_end && times_.due(run_length, state_.time, true));
 }
 
 Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {

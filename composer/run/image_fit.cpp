@@ -99,7 +99,7 @@ std::string image_size_warning(const Model& model, ImageSize size) {
 void check_single_samples(Model& model, const Loader& loader, const TrainerOptions& options) {
   if (!options.freeze.empty()) return;  // batch norms may be frozen; those that are not refuse it
   const int64_t batches = loader.batches_per_epoch(), samples = loader.samples_per_epoch();
-  const RunLength schedule{
+  const RunLength run_length{
       .batches_per_epoch = batches,
       .samples_per_epoch = samples,
       .batch_size = options.train_batch_size,
@@ -107,7 +107,7 @@ void check_single_samples(Model& model, const Loader& loader, const TrainerOptio
   const int64_t last = samples - (batches - 1) * options.train_batch_size;
   const bool in_all = has_single_sample(options.train_batch_size, options.grad_accum) &&
                       (batches > 1 || last >= options.train_batch_size);
-  const bool in_last = !schedule.finished(schedule.at_batch(batches - 1)) && last > 0 &&
+  const bool in_last = !run_length.finished(run_length.at_batch(batches - 1)) && last > 0 &&
                        has_single_sample(last, options.grad_accum);
   if (!in_all && !in_last) return;
   if (const auto why = misfit(model, loader, /*training=*/true); !why.empty())

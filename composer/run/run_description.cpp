@@ -24,20 +24,20 @@ void write_run_description(const std::filesystem::path& folder,
                            const std::vector<std::string>& header,
                            const std::vector<std::string>& class_names,
                            const std::vector<Member<Algorithm>>& algorithms,
-                           const RunLength& schedule) {
+                           const RunLength& run_length) {
   auto surgery = nlohmann::ordered_json::array();
   for (const auto& algorithm : algorithms)
     if (auto changes = algorithm.component->report(); !changes.empty())
       surgery.push_back({{"algorithm", algorithm.name}, {"changes", std::move(changes)}});
-  const auto total = schedule.total_batches();
+  const auto total = run_length.total_batches();
   const nlohmann::ordered_json json{
       {"began", beginning(folder / "about.json")},
       {"host", host_name()},
       {"header", header},
       {"class_names", class_names},
       {"surgery", surgery},
-      {"batches_per_epoch", schedule.batches_per_epoch},
-      {"total_batches", total ? nlohmann::ordered_json(*total + schedule.ahead_of_length)
+      {"batches_per_epoch", run_length.batches_per_epoch},
+      {"total_batches", total ? nlohmann::ordered_json(*total + run_length.ahead_of_length)
                               : nlohmann::ordered_json()}};
   write_whole(
       folder / "about.json",

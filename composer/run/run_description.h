@@ -18,6 +18,6 @@ void write_run_description(const std::filesystem::path& folder,
                            const std::vector<std::string>& header,
                            const std::vector<std::string>& class_names,
                            const std::vector<Member<Algorithm>>& algorithms,
-                           const RunLength& schedule);
+                           const RunLength& run_length);
 
 }  // namespace composer

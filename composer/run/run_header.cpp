@@ -15,10 +15,10 @@ std::string samples_of(const Loader& loader) {
          "x" + std::to_string(size.width);
 }
 
-std::string length_of(const RunLength& schedule) {
-  auto text = quantity(schedule.batches_per_epoch, "step") + " an epoch, ";
-  if (const auto total = schedule.total_batches()) text += std::to_string(*total) + " in all, ";
-  return text + schedule.max_duration.str();
+std::string length_of(const RunLength& run_length) {
+  auto text = quantity(run_length.batches_per_epoch, "step") + " an epoch, ";
+  if (const auto total = run_length.total_batches()) text += std::to_string(*total) + " in all, ";
+  return text + run_length.max_duration.str();
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ std::vector<std::string> run_header(const State& state, const TrainerOptions& op
       "network: " + state.model->describe() + ", " + std::to_string(parameters) + " parameters, " +
           quantity(state.model->num_classes(),
                    state.model->objective().takes_values() ? "output" : "class"),
-      "training: " + samples_of(training) + ", " + length_of(state.schedule) +
+      "training: " + samples_of(training) + ", " + length_of(state.run_length) +
           (state.ranks.alone() ? "" : ", " + std::to_string(state.ranks.size()) + " ranks") +
           (of_rows == 1 ? "" : ", " + std::to_string(of_rows) + " an image"),
       evaluation == nullptr ? "evaluation: none" : evaluation_line(*evaluation, ""),

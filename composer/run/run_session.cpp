@@ -92,7 +92,7 @@ StartingPoint RunSession::find_start() {
 }
 
 bool RunSession::nothing_left() const {
-  return state_.time.batch > 0 && state_.schedule.finished(state_.time);
+  return state_.time.batch > 0 && state_.run_length.finished(state_.time);
 }
 
 Summary RunSession::run(const Loop& loop) {

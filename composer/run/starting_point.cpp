@@ -207,7 +207,7 @@ std::string other_data(const Checkpoint& checkpoint, const std::string& digest,
 }
 
 void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
-                   const TrainerOptions& options, const RunLength& schedule, const RunNow& now) {
+                   const TrainerOptions& options, const RunLength& run_length, const RunNow& now) {
   const auto path = start.path.string();
   const auto optimizer = optimizer_of(checkpoint.recipe), ours = optimizer_of(now.recipe);
   if (!optimizer.empty() && !ours.empty() && optimizer != ours)
@@ -225,16 +225,16 @@ void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
                     how_to_go_on(start, "data the same classes"));
   if (const auto problem = other_data(checkpoint, now.data, options.split); !problem.empty())
     log::warn(path + ": " + problem);
-  if (checkpoint.train_batch_size == schedule.batch_size &&
-      checkpoint.batches_per_epoch == schedule.batches_per_epoch &&
-      checkpoint.samples_per_epoch == schedule.samples_per_epoch)
+  if (checkpoint.train_batch_size == run_length.batch_size &&
+      checkpoint.batches_per_epoch == run_length.batches_per_epoch &&
+      checkpoint.samples_per_epoch == run_length.samples_per_epoch)
     return;
   const auto text = [](int64_t size, int64_t batches) {
     return quantity(batches, "batch") + " of " + std::to_string(size) + " an epoch";
   };
-  const auto problem = path + ": was made with " +
-                       text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
-                       ", this run has " + text(schedule.batch_size, schedule.batches_per_epoch);
+  const auto problem =
+      path + ": was made with " + text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
+      ", this run has " + text(run_length.batch_size, run_length.batches_per_epoch);
   if (checkpoint.time.batch_in_epoch > 0)
     throw UserError(problem + ": it can only go on from an epoch's end like this. " +
                     how_to_go_on(start, "data and train_batch_size that it began with"));

@@ -73,6 +73,6 @@ struct RunNow {
 /// or in mid-epoch with other epochs; a warning for other data, and other epochs after an epoch's
 /// end.
 void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
-                   const TrainerOptions& options, const RunLength& schedule, const RunNow& now);
+                   const TrainerOptions& options, const RunLength& run_length, const RunNow& now);
 
 }  // namespace composer

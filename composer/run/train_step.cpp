@@ -132,14 +132,14 @@ void TrainStep::forget_passes() {
 int64_t TrainStep::microbatches_of(int64_t samples, int64_t grad_accum) const {
   const int64_t most = divided_up(grad_accum, state_.updates);
   if (!repeats_) return most;
-  const int64_t whole = state_.schedule.batch_size / (state_.ranks.size() * state_.updates);
+  const int64_t whole = state_.run_length.batch_size / (state_.ranks.size() * state_.updates);
   const int64_t largest = samples < whole ? largest_microbatch(grad_accum) : 1;
   return std::min(most, divided_up(samples, largest));
 }
 
 /// Of a whole batch, on a rank.
 int64_t TrainStep::largest_microbatch(int64_t grad_accum) const {
-  return divided_up(divided_up(state_.schedule.batch_size, state_.ranks.size()), grad_accum);
+  return divided_up(divided_up(state_.run_length.batch_size, state_.ranks.size()), grad_accum);
 }
 
 void TrainStep::split_further(const std::string& problem) {

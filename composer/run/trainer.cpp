@@ -39,17 +39,17 @@ constexpr int64_t most_unwritten_batches = 100;
 /// Batches in a row that loss scaling may need to find its scale.
 constexpr int64_t scale_searches = 50;
 
-RunLength schedule_of(const TrainerOptions& options, const Loader* loader) {
-  RunLength schedule;
-  schedule.batch_size = options.train_batch_size;
+RunLength run_length_of(const TrainerOptions& options, const Loader* loader) {
+  RunLength run_length;
+  run_length.batch_size = options.train_batch_size;
   if (options.max_duration.value > 0)
-    schedule.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
-  schedule.planned = schedule.max_duration;
+    run_length.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
+  run_length.planned = run_length.max_duration;
   if (loader != nullptr) {
-    schedule.batches_per_epoch = loader->batches_per_epoch();
-    schedule.samples_per_epoch = loader->samples_per_epoch();
+    run_length.batches_per_epoch = loader->batches_per_epoch();
+    run_length.samples_per_epoch = loader->samples_per_epoch();
   }
-  return schedule;
+  return run_length;
 }
 
 GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine& engine) {
@@ -219,7 +219,7 @@ Trainer::Trainer(TrainerParts parts)
                options_, context_, state_, engine_, logger_, clock_) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
-  state_.schedule = schedule_of(options_, train_loader_.get());
+  state_.run_length = run_length_of(options_, train_loader_.get());
   state_.class_names = std::move(parts.class_names);
   if (train_loader_) {
     state_.image_size = train_loader_->image_size();
@@ -264,7 +264,7 @@ void Trainer::prepare() {
   check_evaluators(further_evaluators_);
   if (train_loader_) check_save_best(options_, state_, further_evaluators_);
   if (train_loader_)
-    for (const auto& warning : check(schedulers_, state_.schedule, options_.scale_schedule_ratio))
+    for (const auto& warning : check(schedulers_, state_.run_length, options_.scale_schedule_ratio))
       log::warn(warning);
 
   // Surgery may not see the optimizer: it is attached to what surgery leaves.
@@ -309,7 +309,7 @@ void Trainer::open_run() {
     logger_.add(std::make_shared<ImageFolder>());
   }
   add_console(logger_, options_.progress_bar, std::exchange(console_, false));
-  const auto histograms = logger_.histogram_interval(state_.schedule);
+  const auto histograms = logger_.histogram_interval(state_.run_length);
   if (divides_weights(options_, state_.ranks) && histograms.value > 0)
     log::info("parallelism: fsdp: no histograms are logged: no rank has all weights");
   else if (histograms.value > 0)
@@ -325,13 +325,13 @@ void Trainer::open_run() {
   for (const auto* evaluator : evaluators())
     if (evaluator->evaluated_batch() == state_.time.batch) evaluated.push_back(evaluator->set());
   logger_.open(
-      {folder, run_folder.run_name(), state_.schedule, state_.time, evaluated, header, recipe_});
+      {folder, run_folder.run_name(), state_.run_length, state_.time, evaluated, header, recipe_});
 }
 
 void Trainer::describe_run(const std::vector<std::string>& header) {
   if (state_.ranks.first())
     write_run_description(session_.folder().path(), header, state_.class_names,
-                          engine_.algorithms(), state_.schedule);
+                          engine_.algorithms(), state_.run_length);
   if (evaluator_.loader() != nullptr)
     add<EvaluationRecorder>(own_callbacks::evaluation_recorder, session_.folder().path(),
                             evaluator_.loader()->normalization());
@@ -361,7 +361,7 @@ void Trainer::train() {
   if (session_.nothing_left())
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
-              ", max_duration is " + state_.schedule.max_duration.str());
+              ", max_duration is " + state_.run_length.max_duration.str());
   session_.agree();
   if (state_.time.batch > 0) {
     evaluate_if_due(false);
@@ -419,7 +419,7 @@ void Trainer::start_loader() {
   }
   const auto& time = state_.time;
   // The loader counts batches by its own epochs; a run that once had others is elsewhere.
-  const int64_t ahead = state_.schedule.ahead_of_epochs;
+  const int64_t ahead = state_.run_length.ahead_of_epochs;
   if (plan) expect_many_image_sizes();
   if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
@@ -430,7 +430,7 @@ void Trainer::start_loader() {
 }
 
 bool Trainer::stopping() {
-  return session_.signal() != 0 || state_.schedule.finished(state_.time) ||
+  return session_.signal() != 0 || state_.run_length.finished(state_.time) ||
          !engine_.control().stop_reason().empty();
 }
 
@@ -441,7 +441,7 @@ void Trainer::train_epoch() {
     engine_.run(Event::epoch_start, state_);
   }
   const auto whole = [&] {
-    return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch;
+    return state_.time.batch_in_epoch >= state_.run_length.batches_per_epoch;
   };
   while (!whole()) {
     session_.profiler().step(state_.time.batch, state_);
@@ -470,7 +470,7 @@ RawBatch Trainer::next_training_batch() {
   if (!batch) batch = feed_->next();  // the end of the epoch before
   if (!batch)
     throw RunError("the training loader gave no batch where its epochs have " +
-                   std::to_string(state_.schedule.batches_per_epoch));
+                   std::to_string(state_.run_length.batches_per_epoch));
   if (first) logger_.progress({Progress::Phase::training, state_.time});
   return std::move(*batch);
 }
@@ -502,7 +502,7 @@ void Trainer::train_batch(RawBatch batch) {
   if (!stopping()) feed_->fetch_ahead();
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();
-  const bool due = state_.schedule.due(options_.log_interval, state_.time, false);
+  const bool due = state_.run_length.due(options_.log_interval, state_.time, false);
   if (due) log_running_metric(logger_, state_, *step_);
   engine_.run(Event::batch_end, state_);
   RECORD_USER_SCOPE("log");
@@ -549,7 +549,7 @@ void Trainer::end_epoch() {
 
 void Trainer::schedule_learning_rate() {
   state_.optimizer->set_lr_multiplier(
-      multiplier(schedulers_, state_.time, state_.schedule, options_.scale_schedule_ratio));
+      multiplier(schedulers_, state_.time, state_.run_length, options_.scale_schedule_ratio));
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {

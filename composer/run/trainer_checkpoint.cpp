@@ -54,9 +54,9 @@ void Trainer::restore(const StartingPoint& start) {
       log::warn(path.string() + ": " + problem + "; --split.val 1 evaluates all of them");
   }
   state_.time = checkpoint.time;
-  state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
-  state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
-  state_.schedule.batch_size = checkpoint.train_batch_size;
+  state_.run_length.batches_per_epoch = checkpoint.batches_per_epoch;
+  state_.run_length.samples_per_epoch = checkpoint.samples_per_epoch;
+  state_.run_length.batch_size = checkpoint.train_batch_size;
   hand_out(path, checkpoint.parts, checkpoint_parts());
 }
 
@@ -65,7 +65,7 @@ void Trainer::resume(const StartingPoint& start, Checkpoint checkpoint) {
   const auto& path = start.path;
   for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
   const bool values = state_.model->objective().takes_values();
-  check_goes_on(start, checkpoint, options_, state_.schedule,
+  check_goes_on(start, checkpoint, options_, state_.run_length,
                 {recipe_, values ? std::vector<std::string>() : state_.class_names, data_digest_});
   const auto device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   if (!checkpoint.device.empty() && checkpoint.device != device)
@@ -76,7 +76,7 @@ void Trainer::resume(const StartingPoint& start, Checkpoint checkpoint) {
               ": the run goes on, but not bit by bit as it would have there");
   state_.optimizer->load_state_dict(checkpoint.optimizer);
   state_.time = checkpoint.time;
-  state_.schedule.take_up(state_.time);
+  state_.run_length.take_up(state_.time);
   evaluator_.set_evaluated_batch(checkpoint.evaluated_batch);
   if (checkpoint.seed != state_.seed)
     log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) +
@@ -117,9 +117,9 @@ Checkpoint Trainer::snapshot() {
   checkpoint.evaluated_batch = evaluator_.evaluated_batch();
   checkpoint.seed = state_.seed;
   checkpoint.grad_accum = state_.grad_accum;
-  checkpoint.train_batch_size = state_.schedule.batch_size;
-  checkpoint.batches_per_epoch = state_.schedule.batches_per_epoch;
-  checkpoint.samples_per_epoch = state_.schedule.samples_per_epoch;
+  checkpoint.train_batch_size = state_.run_length.batch_size;
+  checkpoint.batches_per_epoch = state_.run_length.batches_per_epoch;
+  checkpoint.samples_per_epoch = state_.run_length.samples_per_epoch;
   checkpoint.recipe = recipe_;
   checkpoint.device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   checkpoint.precision = name(state_.precision);

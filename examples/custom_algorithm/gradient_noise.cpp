@@ -23,7 +23,7 @@ class GradientNoise final : public Algorithm {
 
   void after_train_batch(State& state) override {
     const auto batch = static_cast<double>(state.time.batch);
-    if (batch >= state.schedule.batches(params_.until)) return;
+    if (batch >= state.run_length.batches(params_.until)) return;
     const double deviation = params_.scale / std::pow(1 + batch, 0.55 / 2);
     // One generator for each batch: a resumed run draws what the interrupted one would have drawn.
     const uint64_t seed = Random(state.seed, "gradient_noise", 0, state.time.batch).bits();

@@ -15,8 +15,8 @@ double cut(double value) { return std::floor(value + 1e-6); }
 }  // namespace
 
 double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, const Timestamp& now,
-                  const RunLength& schedule, double scale_schedule_ratio) {
-  const auto planned = schedule.as_planned();
+                  const RunLength& run_length, double scale_schedule_ratio) {
+  const auto planned = run_length.as_planned();
   double product = 1;
   for (const auto& scheduler : schedulers)
     product *= scheduler->multiplier(now, planned, scale_schedule_ratio);
@@ -24,8 +24,8 @@ double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, con
 }
 
 std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
-                               const RunLength& schedule, double scale_schedule_ratio) {
-  const auto planned = schedule.as_planned();
+                               const RunLength& run_length, double scale_schedule_ratio) {
+  const auto planned = run_length.as_planned();
   std::vector<std::string> warnings, problems;
   for (const auto& scheduler : schedulers) {
     try {
@@ -49,30 +49,30 @@ Time scale_duration(const Time& max_duration, double ratio) {
   return scaled;
 }
 
-TimeAxis::TimeAxis(const Timestamp& now, const RunLength& schedule, double scale_schedule_ratio,
+TimeAxis::TimeAxis(const Timestamp& now, const RunLength& run_length, double scale_schedule_ratio,
                    const std::vector<NamedTime>& times, bool at_epochs)
-    : schedule_(schedule), ratio_(scale_schedule_ratio) {
-  seconds_ = schedule.max_duration.unit == TimeUnit::second &&
+    : run_length_(run_length), ratio_(scale_schedule_ratio) {
+  seconds_ = run_length.max_duration.unit == TimeUnit::second &&
              std::ranges::any_of(times, [](const NamedTime& named) {
                return named.time.unit == TimeUnit::second || named.time.unit == TimeUnit::duration;
              });
   if (seconds_ && at_epochs)
     throw UserError("interval: epoch has no meaning for shares of max_duration " +
-                    schedule.max_duration.str() + "; use step");
+                    run_length.max_duration.str() + "; use step");
   now_ = seconds_
              ? now.seconds
-             : static_cast<double>(schedule.position(now) - (at_epochs ? now.batch_in_epoch : 0));
+             : static_cast<double>(run_length.position(now) - (at_epochs ? now.batch_in_epoch : 0));
 }
 
 double TimeAxis::length(const Time& time, bool scaled) const {
   const double ratio = scaled ? ratio_ : 1;
   if (!seconds_) {
-    const double batches = cut(schedule_.batches(time));
+    const double batches = cut(run_length_.batches(time));
     return time.unit == TimeUnit::duration ? batches : cut(batches * ratio);
   }
   if (time.unit == TimeUnit::second) return time.value * ratio;
-  if (time.unit == TimeUnit::duration) return time.value * schedule_.max_duration.value;
-  throw UserError(time.str() + " cannot be placed in a run of " + schedule_.max_duration.str() +
+  if (time.unit == TimeUnit::duration) return time.value * run_length_.max_duration.value;
+  throw UserError(time.str() + " cannot be placed in a run of " + run_length_.max_duration.str() +
                   " beside times in sec or dur; use sec or dur");
 }
 
@@ -81,8 +81,8 @@ double TimeAxis::period(const Time& time) const {
 }
 
 double TimeAxis::run() const {
-  if (seconds_) return schedule_.max_duration.value;
-  const auto batches = schedule_.total_batches();
+  if (seconds_) return run_length_.max_duration.value;
+  const auto batches = run_length_.total_batches();
   return batches ? static_cast<double>(*batches) : std::numeric_limits<double>::infinity();
 }
 

@@ -20,26 +20,26 @@ class Scheduler {
   virtual ~Scheduler() = default;
 
   /// The factor of the recipe's learning rate for the batch that starts at `now`.
-  virtual double multiplier(const Timestamp& now, const RunLength& schedule,
+  virtual double multiplier(const Timestamp& now, const RunLength& run_length,
                             double scale_schedule_ratio) const = 0;
 
   /// Warnings for the user before such a run, one line each. UserError for times that cannot be
   /// placed in this run. Lines start with the parameter: "t_warmup: ...".
-  virtual std::vector<std::string> check(const RunLength& schedule,
+  virtual std::vector<std::string> check(const RunLength& run_length,
                                          double scale_schedule_ratio) const {
-    multiplier({}, schedule, scale_schedule_ratio);
+    multiplier({}, run_length, scale_schedule_ratio);
     return {};
   }
 };
 
 /// The product over all schedulers, in the schedule as planned; 1 without schedulers.
 double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, const Timestamp& now,
-                  const RunLength& schedule, double scale_schedule_ratio = 1);
+                  const RunLength& run_length, double scale_schedule_ratio = 1);
 
 /// The warnings of all schedulers before such a run, as planned. UserError, naming schedulers, for
 /// times that cannot be placed in the run.
 std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
-                               const RunLength& schedule, double scale_schedule_ratio = 1);
+                               const RunLength& run_length, double scale_schedule_ratio = 1);
 
 /// max_duration * ratio, rounded down to a whole number of its unit (seconds are not rounded).
 /// UserError if nothing is left.
@@ -56,7 +56,7 @@ struct NamedTime {
 class TimeAxis {
  public:
   /// times: all of the scheduler's. at_epochs: `now` counts as the start of its epoch.
-  TimeAxis(const Timestamp& now, const RunLength& schedule, double scale_schedule_ratio,
+  TimeAxis(const Timestamp& now, const RunLength& run_length, double scale_schedule_ratio,
            const std::vector<NamedTime>& times, bool at_epochs);
 
   double now() const { return now_; }
@@ -70,7 +70,7 @@ class TimeAxis {
   double run() const;  ///< length of the whole run; infinite where its batches are unknown
 
  private:
-  const RunLength& schedule_;
+  const RunLength& run_length_;
   double ratio_, now_;
   bool seconds_;
 };

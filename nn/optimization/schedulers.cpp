@@ -51,20 +51,20 @@ void check_times(const std::vector<NamedTime>& times, const TimeAxis& axis) {
 
 std::vector<std::string> check_warmup(const WarmupParams& params,
                                       const std::vector<NamedTime>& falls, const TimeAxis& axis,
-                                      const RunLength& schedule) {
+                                      const RunLength& run_length) {
   const double warmup = params.warmup(axis);
   if (warmup <= 0)
     return {"t_warmup: " + params.t_warmup.str() +
             " is no warm-up; training starts at the full learning rate"};
-  return check_rise({"t_warmup", params.t_warmup}, warmup, falls, axis, schedule);
+  return check_rise({"t_warmup", params.t_warmup}, warmup, falls, axis, run_length);
 }
 
 std::vector<std::string> check_rise(const NamedTime& rise, double length,
                                     const std::vector<NamedTime>& falls, const TimeAxis& axis,
-                                    const RunLength& schedule) {
+                                    const RunLength& run_length) {
   if (length > axis.run())
     return {rise.key + ": " + rise.time.str() + " is longer than the run (" +
-            schedule.max_duration.str() + "), which never reaches the full learning rate"};
+            run_length.max_duration.str() + "), which never reaches the full learning rate"};
   std::vector<std::string> warnings;
   for (const auto& [key, time] : falls) {
     const double end = axis.length(time);

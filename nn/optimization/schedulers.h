@@ -55,13 +55,13 @@ void check_times(const std::vector<NamedTime>& times, const TimeAxis& axis);
 /// A warning "t_warmup: ..." for a warm-up of 0; else check_rise().
 std::vector<std::string> check_warmup(const WarmupParams& params,
                                       const std::vector<NamedTime>& falls, const TimeAxis& axis,
-                                      const RunLength& schedule);
+                                      const RunLength& run_length);
 
 /// Warnings for a rise of `length` batches or seconds: "t_warmup: ..." where it is longer than the
 /// run; else "t_max: ..." for each of `falls` that ends no later than the rise.
 std::vector<std::string> check_rise(const NamedTime& rise, double length,
                                     const std::vector<NamedTime>& falls, const TimeAxis& axis,
-                                    const RunLength& schedule);
+                                    const RunLength& run_length);
 
 /// The Scheduler of a schedule P with fields() and alpha(axis).
 template <class P>
@@ -70,20 +70,20 @@ class ScheduledBy final : public Scheduler {
   using Params = P;
   explicit ScheduledBy(P params) : params_(std::move(params)), times_(times_of(params_)) {}
 
-  double multiplier(const Timestamp& now, const RunLength& schedule,
+  double multiplier(const Timestamp& now, const RunLength& run_length,
                     double scale_schedule_ratio) const override {
-    return params_.alpha(axis(now, schedule, scale_schedule_ratio));
+    return params_.alpha(axis(now, run_length, scale_schedule_ratio));
   }
 
-  std::vector<std::string> check(const RunLength& schedule,
+  std::vector<std::string> check(const RunLength& run_length,
                                  double scale_schedule_ratio) const override {
-    const TimeAxis start = axis({}, schedule, scale_schedule_ratio);
+    const TimeAxis start = axis({}, run_length, scale_schedule_ratio);
     check_times(times_, start);
     if constexpr (std::derived_from<P, WarmupParams>)
-      return check_warmup(params_, falls(), start, schedule);
+      return check_warmup(params_, falls(), start, run_length);
     if constexpr (requires { params_.t_peak; })
       return check_rise({"t_peak", params_.t_peak}, start.length(params_.t_peak), falls(), start,
-                        schedule);
+                        run_length);
     return {};
   }
 
@@ -96,8 +96,8 @@ class ScheduledBy final : public Scheduler {
     return all;
   }
 
-  TimeAxis axis(const Timestamp& now, const RunLength& schedule, double ratio) const {
-    return {now, schedule, ratio, times_, params_.interval == "epoch"};
+  TimeAxis axis(const Timestamp& now, const RunLength& run_length, double ratio) const {
+    return {now, run_length, ratio, times_, params_.interval == "epoch"};
   }
 
   P params_;

@@ -88,11 +88,11 @@ TEST_CASE("gradual_unfreezing thaws, logs and plans by the time alone", "[gradua
   GradualUnfreezing thawing({});
   thawing.fit_start(f.state);
   CHECK(trained(*f.state.model) == Names{"fc.weight"});
-  f.state.time = f.state.schedule.at_batch(10);
+  f.state.time = f.state.run_length.at_batch(10);
   thawing.batch_start(f.state);
   CHECK(trained(*f.state.model) == Names{"conv3.weight", "fc.weight"});
   CHECK(f.logged("gradual_unfreezing/layers_trained") == 2);
-  f.state.time = f.state.schedule.at_batch(49);
+  f.state.time = f.state.run_length.at_batch(49);
   thawing.batch_start(f.state);
   CHECK(trained(*f.state.model).size() == 3);
 
@@ -100,7 +100,7 @@ TEST_CASE("gradual_unfreezing thaws, logs and plans by the time alone", "[gradua
   resumed.state.time = f.state.time;
   GradualUnfreezing({}).fit_start(resumed.state);
   CHECK(trained(*resumed.state.model) == trained(*f.state.model));
-  f.state.time = f.state.schedule.at_batch(50);
+  f.state.time = f.state.run_length.at_batch(50);
   CHECK(thawing.planned(f.state)[0] ==
         std::pair<std::string, double>("gradual_unfreezing/layers_trained", 4));
 }
@@ -112,10 +112,10 @@ TEST_CASE("gradual_unfreezing takes other times, and leaves alone what freeze fr
   GradualUnfreezing thawing({.start = {20, TimeUnit::batch}, .until = {0.4, TimeUnit::duration}});
   thawing.fit_start(f.state);
   CHECK(trained(*f.state.model) == Names{"fc.weight"});
-  f.state.time = f.state.schedule.at_batch(20);
+  f.state.time = f.state.run_length.at_batch(20);
   thawing.batch_start(f.state);
   CHECK(trained(*f.state.model) == Names{"conv3.weight", "fc.weight"});
-  f.state.time = f.state.schedule.at_batch(40);
+  f.state.time = f.state.run_length.at_batch(40);
   thawing.batch_start(f.state);
   CHECK(trained(*f.state.model) == Names{"conv1.weight", "conv3.weight", "fc.weight"});
 }

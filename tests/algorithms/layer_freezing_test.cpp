@@ -78,8 +78,8 @@ TEST_CASE("frozen layers keep their weights whatever the optimizer adds", "[laye
 TEST_CASE("layer_freezing freezes at epoch ends, logs, and resumes in mid-epoch",
           "[layer_freezing]") {
   Fixture f;
-  f.state.schedule.batches_per_epoch = 10;
-  f.state.time = f.state.schedule.at_batch(80);
+  f.state.run_length.batches_per_epoch = 10;
+  f.state.time = f.state.run_length.at_batch(80);
   LayerFreezing freezing({});
   freezing.epoch_end(f.state);
   CHECK(trained(*f.state.model).size() == 6);
@@ -87,8 +87,8 @@ TEST_CASE("layer_freezing freezes at epoch ends, logs, and resumes in mid-epoch"
   CHECK(f.logged("layer_freezing/percentage_frozen") == 25);
 
   Fixture resumed;
-  resumed.state.schedule = f.state.schedule;
-  resumed.state.time = f.state.schedule.at_batch(89);
+  resumed.state.run_length = f.state.run_length;
+  resumed.state.time = f.state.run_length.at_batch(89);
   LayerFreezing({}).fit_start(resumed.state);
   CHECK(trained(*resumed.state.model) == trained(*f.state.model));
   CHECK(freezing.planned(resumed.state)[0].second == 1);

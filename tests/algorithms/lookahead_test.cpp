@@ -121,7 +121,7 @@ TEST_CASE("an end between two updates leaves the slow weights too", "[lookahead]
 
 TEST_CASE("epochs are intervals too", "[lookahead]") {
   Fixture f(4);
-  f.state.schedule.max_duration = {2, TimeUnit::epoch};
+  f.state.run_length.max_duration = {2, TimeUnit::epoch};
   set(f.state, 0);
   Lookahead lookahead({.interval = {1, TimeUnit::epoch}});
   lookahead.batch_start(f.state);
@@ -153,8 +153,8 @@ TEST_CASE("buffers belong to it with the cubic schedule, or if asked", "[lookahe
 }
 
 TEST_CASE("a run with lookahead goes on with the same bits, and averages see it", "[lookahead]") {
-  const std::string schedule = GENERATE("constant", "cubic");
-  const Params params{.interval = two_batches, .schedule = schedule};
+  const std::string run_length = GENERATE("constant", "cubic");
+  const Params params{.interval = two_batches, .schedule = run_length};
   const TemporaryFolder whole, parts;
   const auto straight = train(whole.path().string(), {}, params);
   const auto resumed = train(parts.path().string(), {3, 4, 7}, params);

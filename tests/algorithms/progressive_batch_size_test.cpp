@@ -77,7 +77,7 @@ TEST_CASE("hyperparameters that contradict each other are refused", "[progressiv
 TEST_CASE("batches that cannot be divided are refused", "[progressive_batch_size]") {
   Fixture f;
   ProgressiveBatchSize({}).fit_start(f.state);
-  f.state.schedule.batch_size = 7;
+  f.state.run_length.batch_size = 7;
   CHECK_THROWS_WITH(ProgressiveBatchSize({}).fit_start(f.state),
                     Contains("train_batch_size 7") && Contains("multiple of 2"));
 }

@@ -23,11 +23,12 @@ int64_t width(int64_t full, double elapsed, const Params& params) {
 /// sizes: epoch of 90, and the width there.
 void check_sizes(int64_t full, const Params& params,
                  const std::vector<std::pair<int64_t, int64_t>>& sizes) {
-  const RunLength schedule{.batches_per_epoch = 7, .max_duration = {90, TimeUnit::epoch}};
+  const RunLength run_length{.batches_per_epoch = 7, .max_duration = {90, TimeUnit::epoch}};
   for (const auto& [epoch, expected] : sizes) {
     CAPTURE(full, epoch);
     CHECK(width(full, static_cast<double>(epoch) / 90, params) == expected);
-    CHECK(width(full, schedule.elapsed({.epoch = epoch, .batch = epoch * 7}), params) == expected);
+    CHECK(width(full, run_length.elapsed({.epoch = epoch, .batch = epoch * 7}), params) ==
+          expected);
   }
 }
 

@@ -163,7 +163,7 @@ TEST_CASE("ranks make as many updates and microbatches, however their shares div
   in_ranks(2, [&](const Ranks& ranks) {
     const auto rank = static_cast<size_t>(ranks.rank());
     Training training(ranks, models[rank], /*grad_accum=*/6);  // the second share has 5 samples
-    training.state.schedule.batch_size = samples;
+    training.state.run_length.batch_size = samples;
     training.engine.add({"progressive_batch_size",
                          std::make_shared<ProgressiveBatchSize>(
                              ProgressiveBatchSize::Params{.initial_scale = 0.05}),

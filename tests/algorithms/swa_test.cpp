@@ -38,7 +38,7 @@ void train(Swa& swa, State& state, int64_t first, int64_t last) {
 }
 
 struct Run : Fixture {
-  Run() : Fixture(10) { state.schedule.max_duration = {2, TimeUnit::epoch}; }
+  Run() : Fixture(10) { state.run_length.max_duration = {2, TimeUnit::epoch}; }
 };
 
 }  // namespace

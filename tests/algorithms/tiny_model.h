@@ -34,10 +34,10 @@ struct Fixture {
     state.batch.input = at::randn({4, 3, 32, 32});
     state.image_size = {32, 32};
     state.batch.target.classes = at::arange(4);
-    state.schedule = {.batches_per_epoch = batches,
-                      .samples_per_epoch = batches * 4,
-                      .batch_size = 4,
-                      .max_duration = {static_cast<double>(batches), TimeUnit::batch}};
+    state.run_length = {.batches_per_epoch = batches,
+                        .samples_per_epoch = batches * 4,
+                        .batch_size = 4,
+                        .max_duration = {static_cast<double>(batches), TimeUnit::batch}};
     state.seed = 17;
     state.logger = &logger;
     logger.add(sink);

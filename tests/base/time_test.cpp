@@ -84,17 +84,17 @@ TEST_CASE("times are written so that they read back", "[time]") {
 
 TEST_CASE("times convert to batches", "[time]") {
   // 1000 samples in batches of 64: 15 full ones and one of 40.
-  const RunLength schedule{16, 1000, 64, time("4ep")};
-  CHECK(schedule.batches(time("3ep")) == 48);
-  CHECK(schedule.batches(time("7ba")) == 7);
-  CHECK(schedule.batches(time("64sp")) == 1);
-  CHECK(schedule.batches(time("960sp")) == 15);
-  CHECK(schedule.batches(time("980sp")) == 15.5);
-  CHECK(schedule.batches(time("1000sp")) == 16);
-  CHECK(schedule.batches(time("2032sp")) == 32.5);
-  CHECK(schedule.batches(time("0.25dur")) == 16);
-  CHECK_THROWS_WITH(schedule.batches(time("9sec")), Catch::Contains("9sec"));
-  CHECK(schedule.total_batches() == 64);
+  const RunLength run_length{16, 1000, 64, time("4ep")};
+  CHECK(run_length.batches(time("3ep")) == 48);
+  CHECK(run_length.batches(time("7ba")) == 7);
+  CHECK(run_length.batches(time("64sp")) == 1);
+  CHECK(run_length.batches(time("960sp")) == 15);
+  CHECK(run_length.batches(time("980sp")) == 15.5);
+  CHECK(run_length.batches(time("1000sp")) == 16);
+  CHECK(run_length.batches(time("2032sp")) == 32.5);
+  CHECK(run_length.batches(time("0.25dur")) == 16);
+  CHECK_THROWS_WITH(run_length.batches(time("9sec")), Catch::Contains("9sec"));
+  CHECK(run_length.total_batches() == 64);
   CHECK(RunLength{16, 1000, 64, time("2001sp")}.total_batches() == 33);
 
   const RunLength timed{16, 1000, 64, time("30sec")};
@@ -104,20 +104,20 @@ TEST_CASE("times convert to batches", "[time]") {
 }
 
 TEST_CASE("a run's elapsed share moves every batch and ends with the run", "[time]") {
-  const RunLength schedule{16, 1000, 64, time("2ep")};
+  const RunLength run_length{16, 1000, 64, time("2ep")};
   Timestamp now;
   double before = -1;
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (int batch = 0; batch < 16; ++batch) {
-      CHECK(schedule.elapsed(now) > before);
-      CHECK_FALSE(schedule.finished(now));
-      before = schedule.elapsed(now);
+      CHECK(run_length.elapsed(now) > before);
+      CHECK_FALSE(run_length.finished(now));
+      before = run_length.elapsed(now);
       now.next_batch(batch == 15 ? 40 : 64);
     }
     now.next_epoch();
   }
-  CHECK(schedule.elapsed(now) == 1);
-  CHECK(schedule.finished(now));
+  CHECK(run_length.elapsed(now) == 1);
+  CHECK(run_length.finished(now));
   CHECK(now.sample == 2000);
 
   now = {};
@@ -137,25 +137,25 @@ TEST_CASE("a run's elapsed share moves every batch and ends with the run", "[tim
 }
 
 TEST_CASE("intervals are due at the right batches and epochs", "[time]") {
-  const RunLength schedule{16, 1000, 64, time("4ep")};
+  const RunLength run_length{16, 1000, 64, time("4ep")};
   std::vector<int64_t> batches, samples, epochs, shares;
   Timestamp now;
   for (int epoch = 0; epoch < 4; ++epoch) {
     for (int batch = 0; batch < 16; ++batch) {
       now.next_batch(batch == 15 ? 40 : 64);
-      if (schedule.due(time("10ba"), now, false)) batches.push_back(now.batch);
-      if (schedule.due(time("500sp"), now, false)) samples.push_back(now.sample);
-      CHECK_FALSE(schedule.due(time("1ep"), now, false));
-      CHECK_FALSE(schedule.due(time("0ba"), now, false));
-      if (schedule.due(time("0.1dur"), now, false)) shares.push_back(now.batch);
-      CHECK_FALSE(schedule.due(time("0dur"), now, false));
-      CHECK_FALSE(schedule.due(time("1sec"), now, false));
+      if (run_length.due(time("10ba"), now, false)) batches.push_back(now.batch);
+      if (run_length.due(time("500sp"), now, false)) samples.push_back(now.sample);
+      CHECK_FALSE(run_length.due(time("1ep"), now, false));
+      CHECK_FALSE(run_length.due(time("0ba"), now, false));
+      if (run_length.due(time("0.1dur"), now, false)) shares.push_back(now.batch);
+      CHECK_FALSE(run_length.due(time("0dur"), now, false));
+      CHECK_FALSE(run_length.due(time("1sec"), now, false));
     }
     now.next_epoch();
-    CHECK_FALSE(schedule.due(time("1ba"), now, true));
-    CHECK_FALSE(schedule.due(time("1sp"), now, true));
-    CHECK_FALSE(schedule.due(time("0.25dur"), now, true));
-    if (schedule.due(time("2ep"), now, true)) epochs.push_back(now.epoch);
+    CHECK_FALSE(run_length.due(time("1ba"), now, true));
+    CHECK_FALSE(run_length.due(time("1sp"), now, true));
+    CHECK_FALSE(run_length.due(time("0.25dur"), now, true));
+    if (run_length.due(time("2ep"), now, true)) epochs.push_back(now.epoch);
   }
   CHECK(batches == std::vector<int64_t>{10, 20, 30, 40, 50, 60});
   CHECK(samples == std::vector<int64_t>{512, 1000, 1512, 2000, 2512, 3000, 3512, 4000});
@@ -164,48 +164,49 @@ TEST_CASE("intervals are due at the right batches and epochs", "[time]") {
 }
 
 TEST_CASE("a run that once had other epochs is where its epochs are", "[time]") {
-  RunLength schedule{10, 1000, 100, time("4ep")};
+  RunLength run_length{10, 1000, 100, time("4ep")};
   const Timestamp now{.epoch = 2, .batch = 43, .batch_in_epoch = 3};  // 20 batches an epoch before
-  schedule.take_up(now);
-  CHECK(schedule.position(now) == 23);
-  CHECK(schedule.elapsed(now) == Approx(23.0 / 40));
-  const auto again = schedule.at_batch(43);
+  run_length.take_up(now);
+  CHECK(run_length.position(now) == 23);
+  CHECK(run_length.elapsed(now) == Approx(23.0 / 40));
+  const auto again = run_length.at_batch(43);
   CHECK(again.epoch == 2);
   CHECK(again.batch_in_epoch == 3);
-  CHECK(schedule.due(time("0.3dur"), {.epoch = 2, .batch = 44, .batch_in_epoch = 4}, false));
-  CHECK_FALSE(schedule.due(time("0.3dur"), {.epoch = 1, .batch = 36, .batch_in_epoch = 6}, false));
+  CHECK(run_length.due(time("0.3dur"), {.epoch = 2, .batch = 44, .batch_in_epoch = 4}, false));
+  CHECK_FALSE(
+      run_length.due(time("0.3dur"), {.epoch = 1, .batch = 36, .batch_in_epoch = 6}, false));
 
-  schedule.max_duration = time("60ba");
-  schedule.take_up(now);
-  CHECK(schedule.elapsed(now) == Approx(43.0 / 60));
-  schedule.max_duration = time("6000sp");  // 4300 were trained on
-  schedule.take_up({.epoch = 2, .batch = 43, .sample = 4300, .batch_in_epoch = 3});
-  CHECK(schedule.elapsed(now) == Approx(43.0 / 60));
-  CHECK(schedule.at_batch(43).epoch == 2);
+  run_length.max_duration = time("60ba");
+  run_length.take_up(now);
+  CHECK(run_length.elapsed(now) == Approx(43.0 / 60));
+  run_length.max_duration = time("6000sp");  // 4300 were trained on
+  run_length.take_up({.epoch = 2, .batch = 43, .sample = 4300, .batch_in_epoch = 3});
+  CHECK(run_length.elapsed(now) == Approx(43.0 / 60));
+  CHECK(run_length.at_batch(43).epoch == 2);
 }
 
 TEST_CASE("shares of a run that ends early are those of the planned one", "[time]") {
-  RunLength schedule{16, 1000, 64, time("4ep")};
-  schedule.planned = schedule.max_duration;
-  schedule.max_duration = time("20ba");
-  CHECK(schedule.due(time("0.5dur"), {.batch = 32}, false));
-  CHECK_FALSE(schedule.due(time("0.5dur"), {.batch = 10}, false));
+  RunLength run_length{16, 1000, 64, time("4ep")};
+  run_length.planned = run_length.max_duration;
+  run_length.max_duration = time("20ba");
+  CHECK(run_length.due(time("0.5dur"), {.batch = 32}, false));
+  CHECK_FALSE(run_length.due(time("0.5dur"), {.batch = 10}, false));
 }
 
 TEST_CASE("seconds count from where it was last over", "[time]") {
-  const RunLength schedule{16, 1000, 64, time("4ep")};
+  const RunLength run_length{16, 1000, 64, time("4ep")};
   Repetition repetition(time("30sec"));
   Timestamp now{.batch = 1, .seconds = 29.9};
-  CHECK_FALSE(repetition.due(schedule, now, false));
+  CHECK_FALSE(repetition.due(run_length, now, false));
   now.seconds = 30;
-  CHECK(repetition.due(schedule, now, false));
-  CHECK_FALSE(repetition.due(schedule, now, true));  // it was after the epoch's last batch
+  CHECK(repetition.due(run_length, now, false));
+  CHECK_FALSE(repetition.due(run_length, now, true));  // it was after the epoch's last batch
   repetition.done_at(41);
   now.seconds = 70.5;
-  CHECK_FALSE(repetition.due(schedule, now, false));
+  CHECK_FALSE(repetition.due(run_length, now, false));
   now.seconds = 71;
-  CHECK(repetition.due(schedule, now, false));
-  CHECK_FALSE(Repetition(time("0sec")).due(schedule, now, false));
+  CHECK(repetition.due(run_length, now, false));
+  CHECK_FALSE(Repetition(time("0sec")).due(run_length, now, false));
 
   const RunLength timed{16, 1000, 64, time("100sec")};
   now = {.batch = 5, .seconds = 24};

@@ -45,7 +45,7 @@ class Environment {
 };
 
 /// 90 epochs of 100 batches.
-RunLength long_schedule() {
+RunLength long_run_length() {
   return {.batches_per_epoch = 100,
           .samples_per_epoch = 12800,
           .batch_size = 128,
@@ -53,14 +53,14 @@ RunLength long_schedule() {
 }
 
 Timestamp after(int64_t batches) {
-  auto time = long_schedule().at_batch(batches);
+  auto time = long_run_length().at_batch(batches);
   time.seconds = static_cast<double>(batches);
   return time;
 }
 
 RunInfo long_run() {
   RunInfo info;
-  info.schedule = long_schedule();
+  info.run_length = long_run_length();
   info.header = {"network: resnet50, 25557032 parameters, 1000 classes", "run: runs/first"};
   return info;
 }

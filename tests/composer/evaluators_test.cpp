@@ -331,7 +331,7 @@ TEST_CASE("seconds since the last evaluation survive a resumption", "[evaluators
   Evaluator evaluator(state, engine, "eval", other_set(), {100, TimeUnit::second});
   evaluator.done_at(250);
   state.time = {.batch = 7, .batch_in_epoch = 1, .seconds = 349};
-  state.schedule.batches_per_epoch = 4;
+  state.run_length.batches_per_epoch = 4;
   CHECK_FALSE(evaluator.due(false, false));
   Evaluator resumed(state, engine, "eval", other_set(), {100, TimeUnit::second});
   CHECK(resumed.due(false, false));

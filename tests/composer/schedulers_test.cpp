@@ -12,17 +12,17 @@ namespace {
 
 Time time(const char* text) { return Time::parse(text).value(); }
 
-Timestamp at_batch(int64_t batch, const RunLength& schedule) {
+Timestamp at_batch(int64_t batch, const RunLength& run_length) {
   Timestamp now;
   now.batch = batch;
-  now.epoch = batch / schedule.batches_per_epoch;
-  now.batch_in_epoch = batch % schedule.batches_per_epoch;
+  now.epoch = batch / run_length.batches_per_epoch;
+  now.batch_in_epoch = batch % run_length.batches_per_epoch;
   return now;
 }
 
 template <class P>
-double alpha(const P& params, const RunLength& schedule, int64_t batch, double ratio = 1) {
-  return ScheduledBy<P>(params).multiplier(at_batch(batch, schedule), schedule, ratio);
+double alpha(const P& params, const RunLength& run_length, int64_t batch, double ratio = 1) {
+  return ScheduledBy<P>(params).multiplier(at_batch(batch, run_length), run_length, ratio);
 }
 
 RunLength imagenet(const char* duration) { return {625, 1280000, 2048, time(duration)}; }
@@ -89,14 +89,14 @@ TEST_CASE("CIFAR's milestones with warm-up, also shortened", "[schedulers]") {
   MultiStepWithWarmup params;
   params.t_warmup = time("5ep");
   params.milestones = {time("80ep"), time("120ep")};
-  const auto check = [&](const RunLength& schedule, double ratio, int64_t first, int64_t second) {
-    CHECK(alpha(params, schedule, 120, ratio) == Approx(0.5));
-    CHECK(alpha(params, schedule, 239, ratio) == Approx(239.0 / 240));
-    CHECK(alpha(params, schedule, 240, ratio) == 1);
-    CHECK(alpha(params, schedule, first - 1, ratio) == 1);
-    CHECK(alpha(params, schedule, first, ratio) == Approx(0.1));
-    CHECK(alpha(params, schedule, second - 1, ratio) == Approx(0.1));
-    CHECK(alpha(params, schedule, second, ratio) == Approx(0.01));
+  const auto check = [&](const RunLength& run_length, double ratio, int64_t first, int64_t second) {
+    CHECK(alpha(params, run_length, 120, ratio) == Approx(0.5));
+    CHECK(alpha(params, run_length, 239, ratio) == Approx(239.0 / 240));
+    CHECK(alpha(params, run_length, 240, ratio) == 1);
+    CHECK(alpha(params, run_length, first - 1, ratio) == 1);
+    CHECK(alpha(params, run_length, first, ratio) == Approx(0.1));
+    CHECK(alpha(params, run_length, second - 1, ratio) == Approx(0.1));
+    CHECK(alpha(params, run_length, second, ratio) == Approx(0.01));
   };
   check(cifar("160ep"), 1, 3840, 5760);
   check(cifar("40ep"), 0.25, 960, 1440);

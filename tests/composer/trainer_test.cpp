@@ -220,7 +220,7 @@ TEST_CASE("an algorithm asks for its place event by event, as it runs", "[traine
 TEST_CASE("an algorithm may end a run early, whose learning rates go on as planned", "[trainer]") {
   class Shorten : public Algorithm {
    public:
-    void fit_start(State& state) override { state.schedule.max_duration = {3, TimeUnit::batch}; }
+    void fit_start(State& state) override { state.run_length.max_duration = {3, TimeUnit::batch}; }
   };
   class Rates : public Callback {
    public:
