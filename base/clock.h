@@ -1,4 +1,4 @@
-// Wall time, for measuring and for people.
+// Wall time: for measuring, and as text for people.
 #pragma once
 
 #include <algorithm>

@@ -30,13 +30,13 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// There is less memory than a tensor needs.
+/// A tensor needs more memory than there is.
 class OutOfMemory : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// Another rank has ended, or does not answer: what happened is for that one to tell.
+/// Another rank has ended, or does not answer. That rank reports the cause.
 class LostRankError : public RunError {
  public:
   using RunError::RunError;

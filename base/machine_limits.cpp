@@ -31,7 +31,7 @@ std::string line_of(const fs::path& path) {
   return line;
 }
 
-/// Nothing for "max", and for numbers that stand for it.
+/// Nothing for "max", and for the large numbers that mean the same.
 std::optional<int64_t> number_of(const std::string& text) {
   constexpr int64_t no_limit = int64_t{1} << 60;
   std::istringstream stream(text);
@@ -45,7 +45,8 @@ void narrow(std::optional<T>& limit, const std::optional<T>& other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-/// The group of this process by controller: "cpu,cpuacct" and "memory" of version 1, "" of 2.
+/// The control group of this process for each controller: "cpu", "memory", ... in version 1, "" in
+/// version 2.
 std::map<std::string, std::string> groups_of_process(const fs::path& root) {
   std::map<std::string, std::string> groups;
   std::ifstream file(root / "proc/self/cgroup");
@@ -63,7 +64,7 @@ std::map<std::string, std::string> groups_of_process(const fs::path& root) {
   return groups;
 }
 
-/// The folders of a group and of those above it. In a container its path may not be there.
+/// The folders of a group and of the groups above it. In a container they may be missing.
 std::vector<fs::path> folders_up(const fs::path& mount, const std::string& group) {
   std::vector<fs::path> folders{mount};
   fs::path folder = mount;
@@ -81,7 +82,7 @@ std::optional<double> quota(const std::string& budget, const std::string& period
   return static_cast<double>(*time) / static_cast<double>(*of);
 }
 
-/// The number behind `key` in a file of such lines; 0 where it is not there.
+/// The number behind `key` in a file of lines "KEY NUMBER"; 0 where the key is missing.
 int64_t number_in(const fs::path& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
@@ -91,7 +92,7 @@ int64_t number_in(const fs::path& path, const std::string& key) {
 
 struct MemoryFiles {
   const char *limit, *used;
-  const char *inactive, *active;  ///< keys of memory.stat: of files that the system can forget
+  const char *inactive, *active;  ///< keys of memory.stat: cached files that the system can drop
 };
 
 void narrow_memory(const fs::path& folder, const MemoryFiles& files, MachineLimits& limits) {
@@ -130,10 +131,10 @@ void read_version_1(const fs::path& mount, const std::map<std::string, std::stri
 
 struct ProcessTimes {
   pid_t parent = 0;
-  double own = 0, ended = 0;  ///< ticks; of itself, and of children that have ended
+  double own = 0, ended = 0;  ///< ticks of itself, and of its children that have ended
 };
 
-/// Nothing for a process that has gone.
+/// Nothing for a process that has ended.
 std::optional<ProcessTimes> process_times(const fs::path& folder) {
   std::ifstream in(folder / "stat");
   std::string line;
@@ -151,7 +152,7 @@ std::optional<ProcessTimes> process_times(const fs::path& folder) {
   return times;
 }
 
-/// Ticks of `process` and of all below it.
+/// The ticks of `process` and all its descendants.
 double ticks_of(const fs::path& root, pid_t process) {
   std::map<pid_t, ProcessTimes> all;
   std::error_code problem;
@@ -210,7 +211,7 @@ std::vector<int> scheduled_processors() {
         if (CPU_ISSET_S(static_cast<size_t>(number), size, set.get())) numbers.push_back(number);
       break;
     }
-    if (errno != EINVAL) break;  // which says that the machine has more
+    if (errno != EINVAL) break;  // EINVAL: the machine has more processors
   }
   return numbers;
 }

@@ -28,38 +28,39 @@ struct MachineLimits {
   std::optional<int64_t> memory_room_bytes;
 };
 
-/// What cannot be read is 0 or absent. root: of the files of /proc and /sys.
+/// Values that cannot be read are 0 or absent. root: the folder that has proc/ and sys/.
 MachineLimits read_machine_limits(const std::filesystem::path& root = "/");
 
-/// Numbers of the processors that the scheduler lets the calling thread run on, however many the
-/// machine has; empty where it does not tell.
+/// The numbers of the processors that the scheduler lets the calling thread run on; empty where
+/// they are not known.
 std::vector<int> scheduled_processors();
 
-/// Processors that this process may compute on: those that the scheduler lets it run on, or the
-/// whole ones of a smaller quota; at least 1.
+/// The number of processors to compute on: those that the scheduler grants, or a smaller quota
+/// rounded down; at least 1.
 int64_t usable_processors(const MachineLimits& limits);
 
-/// Bytes that programs may still take, by the machine and by this process's container.
+/// Bytes that this process may still allocate, within the machine's memory and its container's.
 int64_t room_for_memory(const MachineLimits& limits);
 
-/// From this share on the machine was busy, and times say less.
+/// From this share of other programs on, the machine was busy, and measured times are doubtful.
 inline constexpr double busy_share = 0.1;
 
-/// Takes times from when it is made.
+/// Measures from its construction on.
 class OtherPrograms {
  public:
-  /// root: of the files of /proc. process: it and all that it has started are not others.
+  /// root: the folder that has proc/. process: the process whose own time, with that of its
+  /// descendants, does not count as other programs'.
   explicit OtherPrograms(std::filesystem::path root = "/", pid_t process = ::getpid());
 
-  /// Since then, of the time of the processors that this process may run on, what other programs
-  /// had, and the host of a virtual machine; in [0, 1]. Nothing where the system does not tell, or
-  /// for less than a second of a processor.
+  /// The share, in [0, 1], of the time of the processors that this process may run on which other
+  /// programs, or the host of a virtual machine, have used since the construction. Nothing where it
+  /// is not known, or after less than one second of processor time.
   std::optional<double> share() const;
 
  private:
   struct Times {
     double all = 0, busy = 0;  ///< seconds of these processors
-    double own = 0;            ///< seconds of the process and what it has started
+    double own = 0;            ///< seconds of the process and its descendants
   };
   Times read() const;
 

@@ -15,10 +15,10 @@ namespace {
 
 constexpr int64_t most_ranks = 1 << 20;
 
-/// From here on SLURM numbers steps that are no work of srun's: batch scripts, interactive shells.
+/// From this number on, SLURM's steps are not srun's: batch scripts, interactive shells.
 constexpr int64_t first_special_step = 0xfffffff0;
 
-/// Ports of jobs that give none: below those that systems hand out by themselves.
+/// Ports of jobs that give none: below the ports that systems hand out.
 constexpr uint64_t first_job_port = 20000, job_ports = 12000;
 
 std::optional<std::string> text(const char* name) {
@@ -49,19 +49,20 @@ int64_t variable(const char* name, int64_t otherwise, int64_t least, int64_t mos
 
 bool is(const char* name, std::string_view value) { return text(name) == value; }
 
-/// Where the ranks meet, if the environment says so.
+/// Reads the address, port and secret with which the ranks meet.
 void read_meeting_point(RankEnvironment& environment) {
   if (const auto address = text("MASTER_ADDR")) environment.address = *address;
   environment.port = static_cast<uint16_t>(variable("MASTER_PORT", environment.port, 1, 65535));
   environment.secret = text(job_secret_variable).value_or("");
 }
 
-/// Jobs of one machine come to different ports.
+/// A port by the job's name, so that jobs on one machine differ.
 uint16_t port_of_job(const std::string& job) {
   return static_cast<uint16_t>(first_job_port + fnv1a(job) % job_ports);
 }
 
-/// Without the variable `local_size` all ranks are taken to be on one machine, where they meet.
+/// Without the variable `local_size` all ranks count as being on one machine. UserError when
+/// MASTER_ADDR names another machine.
 void check_local_size(const RankEnvironment& environment, const char* size,
                       const char* local_size) {
   const auto address = text("MASTER_ADDR");
@@ -106,7 +107,7 @@ RankEnvironment environment_by_torch() {
   return environment;
 }
 
-/// Ranks on several machines must be told where to meet; those of one meet there.
+/// UserError when ranks on several machines are not told where to meet.
 void check_address(const RankEnvironment& environment, const char* starter) {
   if (environment.local_size < environment.size && !text("MASTER_ADDR"))
     throw UserError("MASTER_ADDR: is not set; " + std::string(starter) +
@@ -124,8 +125,8 @@ RankEnvironment environment_by_mpi(const RankVariables& names,
   return environment;
 }
 
-/// Tasks of the step that srun started; 1 for a batch script or a shell, which are no such step
-/// although they are told how many tasks their allocation has room for.
+/// The number of tasks of the step that srun started. 1 for a batch script or a shell: they see the
+/// number of tasks of their allocation, but are no step of srun.
 int64_t tasks_of_step() {
   if (!text("SLURM_PROCID")) return 1;
   const auto step = first_text({"SLURM_STEP_ID", "SLURM_STEPID"});
@@ -136,7 +137,7 @@ int64_t tasks_of_step() {
   return 1;
 }
 
-/// Of "4(x2),3": 4, 4, 3.
+/// "4(x2),3" is 4, 4, 3.
 std::vector<int64_t> tasks_of_machines(const char* name, std::string_view list) {
   std::vector<int64_t> tasks;
   for (const auto part : separated(list, ',')) {
@@ -184,7 +185,7 @@ RankEnvironment environment_by_srun(int64_t tasks) {
   return environment;
 }
 
-/// An mpirun inside an allocation starts its helpers by srun, whose variables its ranks see too.
+/// mpirun inside an allocation starts its helpers by srun, whose variables its ranks see too.
 RankEnvironment environment_by_any() {
   if (text("WORLD_SIZE") || text("RANK")) return environment_by_torch();
   if (text("OMPI_COMM_WORLD_RANK"))
@@ -199,7 +200,7 @@ RankEnvironment environment_by_any() {
   return tasks > 1 ? environment_by_srun(tasks) : RankEnvironment();
 }
 
-/// Adds prefix + each of "01-03,7" + suffix.
+/// Adds prefix + number + suffix for each number of `ranges`, such as "01-03,7".
 void expand(const std::string& list, const std::string& prefix, std::string_view ranges,
             const std::string& suffix, std::vector<std::string>& machines) {
   for (const auto range : separated(ranges, ',')) {

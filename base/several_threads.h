@@ -1,4 +1,4 @@
-// Work in many parts that wait for storage rather than compute.
+// Threads for work that waits for storage rather than computes.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace composer {
 
-/// Calls work(0) to work(count - 1), by up to `most` threads at once, of which the caller's is one.
-/// After an exception no further call begins; the first is rethrown.
+/// Calls work(0) to work(count - 1) on up to `most` threads, the caller's included. After an
+/// exception no further call begins; the first exception is rethrown.
 template <class Work>
 void in_several_threads(uint64_t count, const Work& work, uint64_t most = 32) {
   std::atomic<uint64_t> next = 0;
@@ -31,7 +31,7 @@ void in_several_threads(uint64_t count, const Work& work, uint64_t most = 32) {
   std::vector<std::thread> threads;
   try {
     while (threads.size() + 1 < std::min(most, count)) threads.emplace_back(go);
-  } catch (const std::system_error&) {  // no more threads are to be had
+  } catch (const std::system_error&) {  // the system has no more threads
   }
   go();
   for (auto& thread : threads) thread.join();

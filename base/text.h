@@ -1,4 +1,4 @@
-// Lists and letters, for messages and words of recipes.
+// Helpers for text: lists, letters and numbers, for messages and recipes.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,7 @@ inline std::string quantity(int64_t count, const std::string& noun) {
   return text;
 }
 
-/// Whether each name is one of the others.
+/// Whether each of `names` is among `others`.
 inline bool are_among(const std::vector<std::string>& names, std::vector<std::string> others) {
   std::ranges::sort(others);
   return std::ranges::all_of(
@@ -73,12 +73,12 @@ inline std::string sample_text(const std::string& name, int64_t sample) {
   return name.empty() ? number : name + ", " + number;
 }
 
-/// For a message about a path that is not there: empty, or that it looks like one of Windows.
+/// A hint for a message about a missing path that looks like one of Windows; else empty.
 inline std::string slash_hint(std::string_view path) {
   return path.find('\\') == path.npos ? "" : "; folders are parted by /, not by \\";
 }
 
-/// ASCII letters only.
+/// Changes ASCII letters only.
 inline std::string lower_case(std::string text) {
   for (char& c : text)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

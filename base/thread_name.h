@@ -7,7 +7,7 @@
 
 namespace composer {
 
-/// Names the calling thread. The first 15 bytes count.
+/// Names the calling thread by the first 15 bytes of `name`.
 inline void set_thread_name(std::string name) {
   if (name.size() > 15) name.resize(15);
   pthread_setname_np(pthread_self(), name.c_str());

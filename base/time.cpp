@@ -78,7 +78,7 @@ UserError share_of_itself(const Time& max_duration) {
                    " cannot be a share of itself; use ep, ba, sp or sec");
 }
 
-/// Whether a multiple of `every` batches was reached by the last of so many.
+/// Whether the last of `batches` batches reached a multiple of `every`.
 bool reaches_multiple(int64_t batches, double every) {
   constexpr double rounding = 1e-9;
   const auto multiples = [&](int64_t count) {

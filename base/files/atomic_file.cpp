@@ -31,7 +31,7 @@ struct Writer {
   pid_t process;
 };
 
-/// Who writes, or wrote, the partial file; nothing for a file that is none.
+/// The writer of a partial file; nothing for any other file.
 std::optional<Writer> writer_of(const std::string& name) {
   const auto begin = name.rfind(mark);
   if (begin == std::string::npos) return std::nullopt;
@@ -45,9 +45,9 @@ std::optional<Writer> writer_of(const std::string& name) {
   return Writer{std::string(text.substr(0, middle)), *process};
 }
 
-/// A writer holds a lock on its file, which dies with it, in whatever container it runs. Where a
-/// file system has no locks, its number tells. Removed under the lock, so that no writer can take
-/// the file in between.
+/// Removes the file of a writer that has ended. A writer holds a lock on its file, which ends with
+/// its process in any container. On a file system without locks its process number decides. The
+/// file is removed under the lock, so that no writer can take it in between.
 void remove_if_dead(const fs::path& partial, const Writer& writer) {
   const int file = ::open(partial.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return;
@@ -100,8 +100,7 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   } while (file_ < 0);
 }
 
-/// Leaves file_ at -1 when another process has the name, or took the file for a dead one's before
-/// it was locked.
+/// Leaves file_ at -1 when another process has the name, or removed the file before it was locked.
 void AtomicFile::open() {
   file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0 && errno != EEXIST) fail(errno);
@@ -146,7 +145,8 @@ void AtomicFile::put(uint64_t at, std::span<const uint8_t> bytes) {
   }
 }
 
-/// A network file system says at a close what it could not store; the lock stays with file_.
+/// Closes a duplicate: a network file system reports at a close what it could not store. file_
+/// keeps the lock.
 void AtomicFile::put_all() {
   put_waiting();
   const int same = ::dup(file_);

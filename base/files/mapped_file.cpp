@@ -37,7 +37,7 @@ int advise(std::span<const uint8_t> part, int advice) {
   return ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
 
-/// Reads the part of the file into nowhere, up to the first problem.
+/// Reads the part of the file and discards the bytes; stops at the first error.
 void read_through(int file, uint64_t begin, uint64_t end) {
   std::vector<uint8_t> block(size_t{256} << 10);
   while (begin < end) {
@@ -51,15 +51,15 @@ void read_through(int file, uint64_t begin, uint64_t end) {
 
 }  // namespace
 
-/// What the signal handler knows of a mapping. Ranges are never freed, only used again, so that the
+/// A mapping as the signal handler sees it. Ranges are never freed, only reused, so that the
 /// handler may walk their list at any time.
 struct LostPages::Range {
-  std::atomic<uint32_t> version{0};  // odd while the others change
+  std::atomic<uint32_t> version{0};  ///< odd while the other members change
   std::atomic<uintptr_t> first_page{0}, pages{0};
   std::atomic<int> file{-1};
-  std::atomic<Word*> lost{nullptr};  // a bit a page; memory only where there are any
+  std::atomic<Word*> lost{nullptr};  ///< a bit for each page; takes memory only for set bits
   std::atomic<bool> any{false};
-  bool in_use = false;  // under the list's lock
+  bool in_use = false;  ///< guarded by the list's lock
   Range* next = nullptr;
 
   static size_t map_bytes(uintptr_t pages) { return (pages / kBits + 1) * sizeof(Word); }
@@ -71,16 +71,15 @@ struct LostPages::Range {
     ++version;
   }
 
-  /// Whether the page is one of these. For a page of another range, which may change meanwhile,
-  /// this is false.
+  /// Whether the range has the page. False while another thread changes the range.
   bool holds(uintptr_t page) const {
     const uint32_t before = version;
     const bool inside = page - first_page < pages;
     return inside && before % 2 == 0 && version == before;
   }
 
-  /// Puts zeros in place of the page. Of a file that became shorter, all pages behind its end go
-  /// at once. Called by the signal handler.
+  /// Replaces the page with zeros; in a file that became shorter, all pages behind its end at once.
+  /// Called by the signal handler.
   bool replace(uintptr_t page) {
     uintptr_t from = page - first_page, end = from + 1;
     struct stat status {};
@@ -89,7 +88,7 @@ struct LostPages::Range {
       const uintptr_t left = (bytes + page_bytes() - 1) / page_bytes();
       if (left <= from) from = left, end = pages;
     }
-    // Noted before anyone can read the zeros.
+    // Before any thread can read the zeros.
     for (uintptr_t i = from; i < end; ++i) lost.load()[i / kBits] |= uint64_t{1} << i % kBits;
     any = true;
     void* const at = reinterpret_cast<void*>((first_page + from) * page_bytes());
@@ -220,8 +219,8 @@ std::optional<uint64_t> MappedFile::shrunk_to() const {
   return now < mapping_.size ? std::optional(now) : std::nullopt;
 }
 
-/// Whether the file may be shorter by now than up to this byte's end, without a fault that told: in
-/// its last page a shorter file has nothing but zeros behind its end.
+/// Whether the file may now end before this byte's end without having raised a fault: the last page
+/// of a shortened file has zeros behind the file's end.
 bool MappedFile::may_end_before(const uint8_t* byte) const {
   const auto offset = static_cast<size_t>(byte - mapping_.data);
   const size_t page_end = std::min((offset / page_bytes() + 1) * page_bytes(), mapping_.size);
@@ -256,11 +255,11 @@ void MappedFile::bring(std::span<const uint8_t> part) const {
 #else
   constexpr int populate = 22;
 #endif
-  constexpr size_t step = 128 << 10;  // of longer advice systems may take the beginning alone
+  constexpr size_t step = 128 << 10;  // systems may ignore the rest of longer advice
   if (part.empty()) return;
   for (size_t at = 0; at < part.size(); at += step)
     advise(part.subspan(at, std::min(step, part.size() - at)), MADV_WILLNEED);
-  // A page that cannot be read ends it without a signal.
+  // A page that cannot be read ends the call without a signal.
   if (advise(part, populate) == 0 || errno != EINVAL) return;
   const auto begin = static_cast<uint64_t>(part.data() - mapping_.data);
   read_through(mapping_.file, begin, begin + part.size());

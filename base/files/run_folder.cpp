@@ -69,14 +69,14 @@ std::unique_ptr<Mailbox> RunFolder::claim() const {
   if (lock->made_folder() || resume_) return lock;
   if (!trained_nothing())
     throw UserError("run_name: the run folder " + path_.string() + " exists already");
-  fs::remove_all(checkpoints(), problem);  // of its first weights
+  fs::remove_all(checkpoints(), problem);  // of the initial weights
   if (problem)
     throw UserError("run_name: " + checkpoints().string() +
                     " cannot be removed: " + problem.message());
   return lock;
 }
 
-/// Of a run that left a summary, or was killed before it could.
+/// Whether the folder's run trained no batch. It may have been killed before it wrote a summary.
 bool RunFolder::trained_nothing() const {
   if (const auto summary = read_summary())
     return summary->status != "completed" && summary->time.batch == 0;

@@ -21,7 +21,7 @@ std::string digits(double number) {
   return out;
 }
 
-/// As people write it: 1 and 1000000, not 1.0 and 1.0e+06.
+/// Short digits for people: 1 and 1000000, not 1.0 and 1.0e+06.
 std::string brief(double number) {
   const bool whole = std::abs(number) < 1e15 && number == std::floor(number);
   return whole ? std::to_string(static_cast<int64_t>(number)) : digits(number);
@@ -43,7 +43,7 @@ void wrong_type(const Value& value, const std::string& path, const std::string& 
   report(value, path, "must be " + expected + ", not " + value.quote(), problems);
 }
 
-/// Whether `value` may be read on, after the rules that concern its words.
+/// Checks the rules about words. False, and a problem, for a word that is not allowed.
 bool words_allowed(const Value& value, const Rules& rules, const std::string& path,
                    Problems& problems) {
   if (value.kind != Value::Kind::scalar) return true;
@@ -90,7 +90,7 @@ void read_number(const Value& value, const Rules& rules, const std::string& path
     out = number;
 }
 
-/// Whether `name` stands in `text` as a whole word.
+/// Whether `text` has `name` as a whole word.
 bool has_word(std::string_view text, std::string_view name) {
   const auto in_word = [&](size_t i) {
     return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
@@ -100,7 +100,7 @@ bool has_word(std::string_view text, std::string_view name) {
   return false;
 }
 
-/// Whether `line` of a check() rests on a field that something is already wrong with.
+/// Whether a line of check() names a field that already has a problem.
 bool rests_on_problem(const std::string& line, const FieldSet& set, const std::string& path,
                       const Problems& problems) {
   return std::ranges::any_of(set.fields, [&](const Field& field) {
@@ -112,7 +112,7 @@ bool rests_on_problem(const std::string& line, const FieldSet& set, const std::s
   });
 }
 
-/// Puts each line of what check() said at the key it names, else at the map.
+/// Reports each line of check() at the key that it names, else at the map.
 void report_check(const std::string& said, const Value& map, const FieldSet& set,
                   const std::string& path, Problems& problems) {
   const Problems before = problems;
@@ -265,7 +265,7 @@ Field FieldCollector::start(const char* name, const char* doc, Rules rules) {
 
 namespace {
 
-/// Why there is no key of this name.
+/// The message for an unknown key.
 std::string why_unknown(const std::string& key, const FieldSet& set) {
   std::vector<std::string> known;
   for (const Field& field : set.fields) known.push_back(field.name);

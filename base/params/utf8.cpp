@@ -10,7 +10,7 @@
 namespace composer {
 namespace {
 
-/// Bytes of the character that starts `text`; 0 for none.
+/// The number of bytes of the first character of `text`; 0 when it is invalid.
 size_t character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
@@ -25,7 +25,7 @@ size_t character(std::string_view text) {
   return overlong || surrogate || too_large ? 0 : size;
 }
 
-/// A mark, and letters each followed by what it becomes with that mark (Unicode's canonical
+/// A combining mark, and pairs of a letter and the letter with the mark (Unicode's canonical
 /// compositions of Latin, Greek, Cyrillic and kana).
 constexpr std::pair<char32_t, std::u32string_view> kMarked[] = {
     {0x0300, U"AÀEÈIÌOÒUÙaàeèiìoòuùÜǛüǜNǸnǹЕЀИЍеѐиѝĒḔēḕŌṐōṑWẀwẁÂẦâầĂẰăằÊỀêềÔỒôồƠỜơờƯỪưừYỲyỳ"},
@@ -65,7 +65,7 @@ constexpr std::pair<char32_t, std::u32string_view> kMarked[] = {
 
 using Parts = std::unordered_map<char32_t, std::pair<char32_t, char32_t>>;
 
-/// Letter and mark of what is both.
+/// The letter and the mark of each composed letter.
 const Parts& parts_of_letters() {
   static const Parts parts = [] {
     Parts all;
@@ -76,7 +76,7 @@ const Parts& parts_of_letters() {
   return parts;
 }
 
-/// Bytes that are no UTF-8 count each by itself.
+/// Of a text that is no UTF-8, each byte is a code point of its own.
 std::u32string code_points(std::string_view text) {
   const bool utf8 = find_invalid_utf8(text) == text.npos;
   std::u32string all;
@@ -92,7 +92,7 @@ std::u32string code_points(std::string_view text) {
   return all;
 }
 
-/// Of a letter without marks.
+/// The lower-case letter. c: a letter without marks.
 char32_t small_letter_of(char32_t c) {
   const auto in = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
   if (in('A', 'Z') || (in(0xC0, 0xDE) && c != 0xD7) || in(0x391, 0x3A9) || in(0x410, 0x42F))

@@ -19,9 +19,9 @@
 namespace composer {
 namespace {
 
-constexpr size_t max_values = 100'000;  // of one recipe, aliases expanded
-constexpr size_t max_quoted = 80;       // characters of a value in a message
-constexpr size_t max_listed = 140;      // characters of alternatives in a message
+constexpr size_t max_values = 100'000;  ///< values of one recipe, aliases expanded
+constexpr size_t max_quoted = 80;       ///< characters of a value in a message
+constexpr size_t max_listed = 140;      ///< characters of alternatives in a message
 
 size_t count(const Value& value) {
   size_t sum = 1;
@@ -121,8 +121,8 @@ class TreeBuilder : public YAML::EventHandler {
     } else if (!top.key) {
       start_entry(top, value);
     } else {
-      // The parser places a missing value at the next token, perhaps lines below: its key is the
-      // better place.
+      // The parser gives a missing value the position of the next token, perhaps lines below; that
+      // of the key is better.
       if (value.kind == Value::Kind::null) value.origin = top.key_origin;
       if (const Value::Entry* first = entry(top.value, *top.key))
         problems_.push_back({top.key_origin, path(),
@@ -208,7 +208,7 @@ void block_yaml(const Value& map, const std::string& indent, std::string& out) {
   }
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) that make b of a.
+/// The number of edits (insert, delete, replace, swap of neighbours) from a to b.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -223,7 +223,7 @@ size_t distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-/// Of its column, counted from 1; 0 where none indents the line.
+/// The column, from 1, of a tab that indents the line; 0 without one.
 int tab_indent(const std::string& text, int line) {
   std::istringstream lines(text);
   std::string found;
@@ -376,7 +376,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
     if (const size_t d = distance(lower, lower_case(candidate)); d < best_distance)
       best = &candidate, best_distance = d;
   if (best != nullptr || word.size() < 4) return best != nullptr ? *best : "";
-  // Of those whose first or last part it is, the shortest: "cosine" is cosine_decay.
+  // The shortest name with `word` as its first or last part: "cosine" is cosine_decay.
   for (const std::string& candidate : known) {
     const auto name = lower_case(candidate);
     if (name.starts_with(lower + "_") || name.ends_with("_" + lower))

@@ -27,10 +27,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kKeptFree = 1 << 30;
-constexpr double kPatience = 60;   // seconds, with another process that has the folder
-constexpr double kLookAgain = 60;  // seconds: many objects are opened after one look at the folder
+constexpr double kPatience = 60;   ///< seconds to wait for another process's lock on the folder
+constexpr double kLookAgain = 60;  ///< seconds between looks at the folder
 
-/// Of the folder. Throws RunError.
+/// The lock on the folder. Throws RunError when another process keeps it.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : held_(folder / ".lock", kPatience) {
@@ -60,7 +60,7 @@ int64_t last_used(const fs::path& stem) {
   }
 }
 
-/// What the process has open, in all folders.
+/// The objects that this process has open, in all folders.
 struct InUse {
   static inline std::mutex lock;
   static inline std::vector<std::weak_ptr<RangeCache>> all;
@@ -148,7 +148,8 @@ std::shared_ptr<RangeCache> CacheFolder::known(const fs::path& stem) const {
   return found == open_.end() ? nullptr : found->second.lock();
 }
 
-/// The known one; it asks the store as `remote` does, whose address may be signed anew.
+/// The open object of the stem, or null. It reads by remote.fetch from now on, whose address may
+/// have a newer signature.
 std::shared_ptr<RangeCache> CacheFolder::renewed(const fs::path& stem,
                                                  const RemoteBytes& remote) const {
   auto cache = known(stem);
@@ -183,7 +184,7 @@ std::shared_ptr<RangeCache> CacheFolder::open(RemoteBytes remote) {
   }
 }
 
-/// Takes away what a kill left of files, and old listings; notes what objects there are.
+/// Removes partial files of killed processes and old listings; notes the objects of the folder.
 void CacheFolder::look_around() {
   remove_partial_files(options_.folder);
   const auto day_ago = fs::file_time_type::clock::now() - std::chrono::hours(24);
@@ -201,7 +202,7 @@ void CacheFolder::look_around() {
   for (const auto& path : listings) fs::remove(path, gone);
 }
 
-/// Takes away other versions of the object.
+/// Removes other versions of the object.
 void CacheFolder::tidy(const std::string& name, const std::string& stem) {
   if (const double now = steady_seconds(); !looked_at_ || now > *looked_at_ + kLookAgain) {
     look_around();
@@ -253,8 +254,8 @@ std::vector<CacheFolder::Known> CacheFolder::objects() const {
   return all;
 }
 
-/// Whether they may be added without a look at the disk: all processes together may add a 64th of
-/// what is allowed until each looks again.
+/// Whether the bytes may be added without a look at the disk. All processes together may add a 64th
+/// of the allowed bytes until each looks again.
 bool CacheFolder::fits(uint64_t bytes) const {
   const uint64_t all = allowed_ / 64;
   return used_ + pending_ + bytes + all <= allowed_ && promised_ + bytes <= all / processes_;
@@ -279,7 +280,7 @@ void CacheFolder::promise(uint64_t bytes) {
   room_->add(bytes);
 }
 
-/// Lets go of the lock while others leave; threads that find room meanwhile go on.
+/// Looks at the disk and makes room, without the lock, so that threads that find room can go on.
 bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t bytes,
                                 const RangeCache& asker, std::optional<uint64_t> ahead) {
   constexpr double kPause = 0.1;  // seconds, at least, until it is worth while to look again
@@ -293,7 +294,7 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     }
   } const done{*this};
   const auto lacking = [&](uint64_t of_others) {
-    // What other processes may add by fits() has its place.
+    // The bytes that other processes may add by fits() count as used.
     const uint64_t all = allowed_ / 64, theirs = all - all / processes_;
     const uint64_t wanted = used_ + pending_ + of_others + bytes + theirs;
     return wanted - std::min(wanted, allowed_);
@@ -307,7 +308,7 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     lock.lock();
     processes_ = others.processes + 1, promised_ = 0;
     used_ = now + (added_ - added), allowed_ = allowed(now), added_ = 0;
-    // Where all that is there would not make the room, it stays.
+    // If evicting all would not make the room, all stays.
     if (const uint64_t lack = lacking(others.bytes); lack > 0 && lack <= used_) {
       const uint64_t most = allowed_;
       lock.unlock();
@@ -322,7 +323,7 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     }
     const double end = steady_seconds();
     full_until_ = end + std::max(kPause, 10 * (end - start));
-  } catch (const RunError&) {  // another process does not let go of it
+  } catch (const RunError&) {  // another process keeps the folder's lock
     if (!lock.owns_lock()) lock.lock();
     locked_until_ = steady_seconds() + kPatience;
   }
@@ -342,7 +343,7 @@ void CacheFolder::filled(uint64_t bytes) {
   used_ += bytes, added_ += bytes;
 }
 
-/// With the folder's lock.
+/// The caller holds the folder's lock.
 void CacheFolder::evict(uint64_t bytes, uint64_t allowed, const RangeCache& asker,
                         std::optional<uint64_t> ahead) {
   uint64_t done = 0;
@@ -361,7 +362,7 @@ void CacheFolder::evict(uint64_t bytes, uint64_t allowed, const RangeCache& aske
   if (done >= bytes) return;
   std::erase_if(all, [&](const Known& one) { return gone.contains(one.stem); });
 
-  /// One object, or all that orders tell of.
+  /// One object, or all objects that orders name.
   struct Party {
     std::vector<const Known*> objects{};
     uint64_t bytes = 0, largest = 0;
@@ -403,7 +404,7 @@ void CacheFolder::evict(uint64_t bytes, uint64_t allowed, const RangeCache& aske
     }
     done += evict_blocks(objects, bytes - done, least);
     if (party.asks && ahead && has_share(party))
-      return;  // others keep theirs for what is not needed yet
+      return;  // others keep their blocks: the asker's are not needed yet
   }
 }
 

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr RangeLock::Range kUse{0, 1};
-constexpr uint64_t kFirstBlock = 16;  // of locks
+constexpr uint64_t kFirstBlock = 16;  ///< the lock's number of block 0
 
 fs::path data_of(const fs::path& stem) { return stem.string() + ".data"; }
 fs::path blocks_of(const fs::path& stem) { return stem.string() + ".blocks"; }
@@ -46,7 +46,7 @@ bool is_of(const fs::path& stem, const std::string& identity, const BlockBounds&
 const fs::path& made(const fs::path& stem, const std::string& identity, const BlockBounds& bounds) {
   if (is_of(stem, identity, bounds)) return stem;
   std::error_code missing;
-  fs::remove(blocks_of(stem), missing);  // before the bytes that it tells of
+  fs::remove(blocks_of(stem), missing);  // before the bytes that it lists
   fs::remove(data_of(stem), missing);
   const int file =
       ::open(data_of(stem).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -78,7 +78,7 @@ uint32_t block_hash(std::span<const uint8_t> bytes) {
   return static_cast<uint32_t>((a ^ a >> 32) * kOdd >> 32);
 }
 
-/// Up to what the file gives.
+/// Returns the number of bytes read: fewer at the file's end, or after an error.
 size_t read_at(int file, uint64_t begin, std::span<uint8_t> into) {
   size_t done = 0;
   while (done < into.size()) {
@@ -110,7 +110,7 @@ struct NeededBlock {
   uint64_t number;
 };
 
-/// Those that are there and needed after `least`, what is needed last first.
+/// The blocks that are there and needed after `least` samples; the block needed last comes first.
 std::vector<NeededBlock> needed_last(std::span<const Evictable> objects, uint32_t least) {
   std::vector<NeededBlock> blocks;
   for (uint32_t i = 0; i < objects.size(); ++i) {
@@ -168,7 +168,7 @@ void CachedObject::open_data() {
   data_ = ::open(data_path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (data_ < 0) throw RunError(failure_text(data_path_, errno));
   over_network_ = is_shared_by_machines(data_path_);
-  // A range behind the end: asks, and changes nothing.
+  // A range behind the file's end: a test that changes nothing.
   can_drop_ = ::fallocate(data_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                           static_cast<off_t>((bounds().bytes + (1 << 20)) >> 12 << 12), 4096) == 0;
   if (can_drop_ && pins_.try_lock(RangeLock::Kind::exclusive, kUse)) free_unknown();
@@ -226,7 +226,7 @@ CachedObject::Blocks CachedObject::claim(const Blocks& wanted) {
   while (blocks.count() > 0) {
     if (claims_.try_lock(RangeLock::Kind::exclusive, lock_of(blocks))) return blocks;
     const auto other = claims_.in_the_way(lock_of(blocks));
-    if (!other) continue;  // let go of meanwhile
+    if (!other) continue;  // released meanwhile
     blocks.end = std::max(other->begin, lock_of(blocks).begin) - kFirstBlock;
   }
   return blocks;
@@ -235,7 +235,7 @@ CachedObject::Blocks CachedObject::claim(const Blocks& wanted) {
 int CachedObject::put(const Blocks& blocks, std::span<const uint8_t> bytes) {
   const uint64_t begin = bounds().begin(blocks.begin);
   if (const int error = write_at(data_, begin, bytes)) return error;
-  if (over_network_ && ::fdatasync(data_) != 0) return errno;  // such disks are full at this time
+  if (over_network_ && ::fdatasync(data_) != 0) return errno;  // tells when the disk is full
   for (uint64_t block = blocks.begin; block < blocks.end; ++block)
     table_.set(block, block_hash(bytes.subspan(bounds().begin(block) - begin,
                                                bounds().end(block) - bounds().begin(block))));
@@ -247,7 +247,7 @@ void CachedObject::drop(const Blocks& blocks) {
   free_disk(blocks);
 }
 
-/// Up to where the next block begins, whole units of the disk.
+/// Frees the blocks' room, in whole units of the disk, up to the next block.
 void CachedObject::free_disk(const Blocks& blocks) {
   constexpr uint64_t unit = BlockBounds::kAlignment;
   const uint64_t begin = bounds().begin(blocks.begin);
@@ -257,7 +257,7 @@ void CachedObject::free_disk(const Blocks& blocks) {
                 static_cast<off_t>(end - begin));
 }
 
-/// What processes that were killed wrote and did not come to say, or dropped and did not give back.
+/// Frees the room of blocks without an entry, which killed processes left.
 void CachedObject::free_unknown() {
   const uint64_t blocks = bounds().count();
   for (uint64_t block = 0; block < blocks;) {
@@ -276,7 +276,7 @@ bool CachedObject::pin(const Blocks& blocks) {
   bool all = true;
   for (uint64_t block = blocks.begin; block < blocks.end; ++block) {
     if (has(block)) continue;
-    pins_.unlock(lock_of({block, block + 1}));  // those pinned before are there
+    pins_.unlock(lock_of({block, block + 1}));  // other blocks stay pinned
     all = false;
   }
   return all;

@@ -23,11 +23,11 @@
 namespace composer {
 namespace {
 
-constexpr std::time_t kRenewBefore = 300;    ///< seconds before they expire
-constexpr std::time_t kLookAgainAfter = 30;  ///< seconds, while the old ones live
+constexpr std::time_t kRenewBefore = 300;    ///< seconds before the credentials expire
+constexpr std::time_t kLookAgainAfter = 30;  ///< seconds, while old credentials are valid
 constexpr double kProcessSeconds = 60;
 constexpr double kContainerSeconds = 5;
-constexpr double kInstanceSeconds = 1;  ///< where there is no such service, nothing answers
+constexpr double kInstanceSeconds = 1;  ///< without such a service nothing answers
 constexpr const char* kContainerHost = "http://169.254.170.2";
 constexpr const char* kInstanceHost = "http://169.254.169.254";
 constexpr const char* kInstancePath = "/latest/meta-data/iam/security-credentials/";
@@ -41,7 +41,8 @@ HttpRequest metadata_request(const std::string& url, double seconds) {
   return request;
 }
 
-/// From the JSON of metadata services and of credential_process. token: its name there.
+/// Credentials from the JSON of a metadata service or of credential_process. token: the key of the
+/// session token.
 Credentials read_json(const std::string& body, const char* token, const std::string& source) {
   const auto json = nlohmann::json::parse(body, nullptr, false);
   const auto text = [&](const char* name) {
@@ -73,8 +74,8 @@ std::string read_token(const std::string& path, const std::string& named_by) {
   return trimmed(text_of_file(path, path + " (" + named_by + ")"));
 }
 
-/// Those that Amazon's Security Token Service, or one that speaks its language, gives for a token
-/// of another issuer, as a service account of Kubernetes has one.
+/// Credentials from Amazon's Security Token Service, or a compatible one, for a token of another
+/// issuer, such as that of a Kubernetes service account.
 Credentials of_web_identity(const std::string& role, const std::string& session,
                             const std::string& token_file, const std::string& named_by,
                             const std::string& region) {
@@ -122,7 +123,7 @@ std::optional<Credentials> from_web_identity(const std::string& region) {
   return of_web_identity(role, environment_value("AWS_ROLE_SESSION_NAME"), file, name, region);
 }
 
-/// Those that a shell's command prints, in a minute at most.
+/// Credentials that a shell command prints within a minute.
 Credentials of_process(const std::string& command, const std::string& source) {
   std::string output, last_error;
   Child child({"/bin/sh", {"-c", command}, {}, {}}, [&](Stream stream, std::string_view line) {
@@ -172,7 +173,7 @@ std::optional<Credentials> from_profile(const AwsProfile& profile, const std::st
   return std::nullopt;
 }
 
-/// What of a profile would give credentials elsewhere, and what to do; empty: nothing.
+/// A message about a key of the profile that other programs support; empty without one.
 std::string unsupported(const AwsProfile& profile) {
   for (const char* key : {"role_arn", "sso_session", "sso_start_url"})
     if (!profile.value(key).empty())
@@ -291,7 +292,7 @@ Credentials CredentialSource::current(const std::string& region) {
   if (alive && now < next_look_) return *found_;
   next_look_ = now + kLookAgainAfter;
   try {
-    // Those that were found once do not become nobody's.
+    // Anonymous credentials never replace others.
     if (auto found = find_credentials(region); !found_ || !found.anonymous())
       found_ = std::move(found);
   } catch (const std::runtime_error&) {  // UserError, RunError

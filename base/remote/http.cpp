@@ -21,22 +21,22 @@
 namespace composer {
 namespace {
 
-constexpr size_t kMostBody = 16 << 20;  ///< of answers that are read as text
+constexpr size_t kMostBody = 16 << 20;  ///< bytes of an answer that is read as text
 constexpr size_t kMostIdle = 256;
-constexpr long kIdleSeconds = 30;  ///< servers close what is idle for longer
+constexpr long kIdleSeconds = 30;  ///< servers close connections that are idle for longer
 constexpr int kWakeMilliseconds = 100;
-constexpr long kSlowestBytes = 1024;  ///< a second; less is silence
+constexpr long kSlowestBytes = 1024;  ///< bytes per second; less is silence
 constexpr long kMostRedirects = 10;
 constexpr const char* kUnwanted = "nobody waits for it any more";
 
-/// A file with the certificates to trust, as the tools of AWS, curl and OpenSSL are told of it.
+/// The file of trusted certificates, by the variables of AWS, curl and OpenSSL; empty without one.
 std::string trusted_certificates() {
   for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
     if (auto value = environment_value(name); !value.empty()) return value;
   return "";
 }
 
-/// By the files that the process may have open, which it raises as far as the system lets it.
+/// The number of exchanges by the limit of open files, which is raised as far as the system allows.
 size_t exchanges_that_fit() {
   constexpr rlim_t kWanted = 4096, kOthers = 512, kOfOne = 4, kLeast = 4;
   rlimit limit{};
@@ -89,7 +89,7 @@ HttpFailure::Kind kind_of(CURLcode code) {
   }
 }
 
-/// A request under way on one connection.
+/// A request on one connection.
 class Transfer {
  public:
   Transfer() : easy_(curl_easy_init()) {
@@ -177,7 +177,7 @@ class Transfer {
     set(CURLOPT_HTTPHEADER, list_);
   }
 
-  /// Takes in how the transfer ended. What is wrong with the answer stands in failure().
+  /// Takes the result of the transfer; failure() has its problem.
   void end(CURLcode code) {
     failure_.reset();
     reply_.status = status();
@@ -220,10 +220,10 @@ class Transfer {
     list_ = longer;
   }
 
-  /// Whether the body that comes goes to `into`.
+  /// Whether the body goes to `into`.
   bool to_into() const { return !into_.empty() && (status() == 206 || status() == 200); }
 
-  /// Whether a body that the server says to be whole has the length that was asked for.
+  /// Whether the answer's length is that of `into`.
   bool whole_fits() const {
     curl_off_t length = -1;
     curl_easy_getinfo(easy_, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
@@ -309,7 +309,7 @@ const std::string& HttpReply::header(const std::string& name) const {
   return found == headers.end() ? none : found->second;
 }
 
-/// Connections of one exchange at a time, kept from one to the next.
+/// The connections of one exchange at a time, kept for the next exchange.
 class HttpClient::Channel {
  public:
   explicit Channel(std::shared_ptr<void> names)
@@ -328,12 +328,12 @@ class HttpClient::Channel {
   void start_first(const HttpRequest& request) {
     start(first_, request, request.into, request.fresh_connection);
   }
-  /// Its body goes to memory of its own.
+  /// Sends the request again; the answer's body goes to memory of its own.
   void start_second(const HttpRequest& request) {
     other_.resize(request.into.size());
     start(second_, request, other_, true);
   }
-  /// Whether bytes that came with the second answer are in the request's memory afterwards.
+  /// The second answer, its bytes copied to request.into.
   HttpReply take_second(const HttpRequest& request) {
     stop(first_);
     if (second_.transfer.reply().received > 0)
@@ -349,7 +349,7 @@ class HttpClient::Channel {
   Half& first() { return first_; }
   Half& second() { return second_; }
 
-  /// Lets bytes move for a while.
+  /// Transfers bytes for up to so many milliseconds.
   void work(int milliseconds) {
     int running = 0;
     check(curl_multi_perform(multi_, &running));
@@ -404,7 +404,7 @@ class HttpClient::Channel {
   std::vector<uint8_t> other_;
 };
 
-/// One of the exchanges that may be under way at a time; waits for it.
+/// One of the most_ exchanges that may run at a time; the constructor waits for it.
 class HttpClient::Slot {
  public:
   explicit Slot(HttpClient& client) : client_(client) {
@@ -498,7 +498,7 @@ HttpReply HttpClient::exchange(const HttpRequest& request, std::optional<double>
     if (first.transfer.failure()) throw HttpFailure(*first.transfer.failure());
     reply = std::move(first.transfer.reply());
   }
-  // What answers so may answer better on another connection.
+  // A server with such an answer may answer better on another connection.
   if (reply.status < 500 && reply.status != 429) give(std::move(channel));
   return reply;
 }

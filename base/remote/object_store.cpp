@@ -31,7 +31,7 @@ bool is_this_machine(const std::string& host) {
          host.starts_with("localhost:");
 }
 
-/// Once for each host.
+/// Warns once for each host.
 void warn_of_plain_http(const std::string& url) {
   static std::mutex mutex;
   static std::set<std::string> warned;
@@ -48,29 +48,23 @@ void warn_of_plain_http(const std::string& url) {
 }  // namespace
 
 void LongFailure::watch(const std::function<void()>& request) {
-  constexpr double kLong = 2;  // seconds
-  check();
+  constexpr double kLong = 2, kPause = 30;  // seconds
+  if (there_) {
+    const std::lock_guard guard(lock_);
+    if (steady_seconds() < until_) throw RunError(text_);
+  }
   const double start = steady_seconds();
   try {
     request();
   } catch (const RunError& error) {
-    if (!LeaveWhen::asked() && steady_seconds() - start > kLong) note(error.what());
+    if (!LeaveWhen::asked() && steady_seconds() - start > kLong) {
+      const std::lock_guard guard(lock_);
+      text_ = error.what(), until_ = steady_seconds() + kPause;
+      there_ = true;
+    }
     throw;
   }
   there_ = false;
-}
-
-void LongFailure::check() const {
-  if (!there_) return;
-  const std::lock_guard guard(lock_);
-  if (steady_seconds() < until_) throw RunError(text_);
-}
-
-void LongFailure::note(const std::string& text) {
-  constexpr double kPause = 30;  // seconds
-  const std::lock_guard guard(lock_);
-  text_ = text, until_ = steady_seconds() + kPause;
-  there_ = true;
 }
 
 std::shared_ptr<ObjectStore> open_store(const RemotePath& path, const RemoteOptions& options,

@@ -1,18 +1,18 @@
-// What went wrong with a store, as opposed to what lies in it.
+// Errors of a store itself, as opposed to errors in its objects.
 #pragma once
 
 #include "base/error.h"
 
 namespace composer {
 
-/// The bytes could not be had. It says nothing about the sample that they belong to: a run ends
-/// with it, whatever is to be done about bad samples.
+/// The bytes could not be read. The error says nothing about the sample that they belong to: it
+/// ends a run, whatever on_bad_sample is.
 class RemoteError : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// The bytes came, and are not what they should be: asking once more does not help.
+/// The bytes came, but are wrong: another request does not help.
 class WrongBytes : public UserError {
  public:
   using UserError::UserError;

@@ -17,7 +17,7 @@ namespace {
 /// S3's limit for keys.
 constexpr size_t kLongestKey = 1024;
 
-/// What url_secrets.h puts in the place of secrets.
+/// The text by which url_secrets.h replaces secrets.
 constexpr std::string_view kHidden = "***";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -28,7 +28,7 @@ bool is_host_character(char c) {
   return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_';
 }
 
-/// Where the scheme ends ("://" begins), npos where there is none.
+/// The offset of "://" behind a scheme; npos without a scheme.
 size_t scheme_end(std::string_view text) {
   const size_t end = text.find("://");
   if (end == 0 || end == std::string_view::npos || !is_letter(text[0])) return text.npos;
@@ -43,7 +43,7 @@ std::string beginning(RemotePath::Scheme scheme) {
   return scheme == Scheme::s3 ? "s3://" : scheme == Scheme::https ? "https://" : "http://";
 }
 
-/// Of a query's parameter: whether it says who asks, and until when, rather than for what.
+/// Whether a query's parameter of this name signs the request, rather than selects an object.
 bool signs(std::string_view name) {
   constexpr std::string_view kNames[] = {"access_token", "awsaccesskeyid",
                                          "expires",      "googleaccessid",
@@ -62,7 +62,7 @@ bool signs(std::string_view name) {
          std::ranges::find(kNames, word) != std::end(kNames);
 }
 
-/// For messages about a text that does not parse.
+/// The text, without secrets, for messages about a text that does not parse.
 std::string shown(std::string_view text) {
   // Secrets that were not encoded may hold any character: all before the last '@' may be one.
   std::string result(text);
@@ -85,23 +85,24 @@ void expect_bucket(const std::string& bucket, std::string_view text) {
                     "' is no name of a bucket: 3 to 63 lower-case letters, digits, '.' and '-'");
 }
 
-void expect_host(std::string_view place, std::string_view text) {
+void expect_host(std::string_view host_port, std::string_view text) {
   const auto wrong = [&](const std::string& what) { return UserError(shown(text) + ": " + what); };
-  size_t end = place.find(':');
-  if (!place.empty() && place[0] == '[') {
-    const size_t close = place.find(']');
-    if (close == place.npos || place.find_first_not_of("0123456789abcdefABCDEF:.", 1) != close)
+  size_t end = host_port.find(':');
+  if (!host_port.empty() && host_port[0] == '[') {
+    const size_t close = host_port.find(']');
+    if (close == host_port.npos ||
+        host_port.find_first_not_of("0123456789abcdefABCDEF:.", 1) != close)
       throw wrong("the host is no address");
-    end = close + 1 < place.size() ? close + 1 : place.npos;
+    end = close + 1 < host_port.size() ? close + 1 : host_port.npos;
   } else {
-    const auto host = place.substr(0, end);
+    const auto host = host_port.substr(0, end);
     if (host.empty()) throw wrong("the host is missing; https://host/path is right");
     if (!std::ranges::all_of(host, is_host_character))
       throw wrong("the host has characters that no host's name has");
   }
-  if (end == place.npos) return;
-  const auto port = place.substr(end + 1);
-  if (place[end] != ':' || to_number<uint16_t>(port).value_or(0) == 0)
+  if (end == host_port.npos) return;
+  const auto port = host_port.substr(end + 1);
+  if (host_port[end] != ':' || to_number<uint16_t>(port).value_or(0) == 0)
     throw wrong("the port is a number from 1 to 65535");
 }
 
@@ -188,7 +189,7 @@ RemotePath::RemotePath(std::string_view text) {
   host_ = lower_case(host_);
   if (key_.find('#') != key_.npos)
     throw UserError(shown(text) + ": a '#' within a path of a web server is written %23");
-  // What no URL has is encoded for the user; what may be meant (%, ?) stays.
+  // Characters that no URL has are encoded for the user; those with a meaning (%, ?) stay.
   key_ = percent_encoded(key_, "%/?:@!$&'()*+,;=[]");
 }
 

@@ -1,4 +1,4 @@
-// Folders that others use too: several machines, or several users of one.
+// Folders that several machines, or several users, share.
 #pragma once
 
 #include <sys/stat.h>
@@ -15,7 +15,8 @@
 
 namespace composer {
 
-/// Such machines do not see each other's changes in time, and learn late that the disk is full.
+/// Whether the path is on a network file system. Machines do not see each other's changes there in
+/// time, and learn late that the disk is full.
 inline bool is_shared_by_machines(const std::filesystem::path& path) {
   constexpr std::array<uint32_t, 11> kinds{0x6969 /* NFS */,
                                            0x517B /* SMB */,
@@ -33,9 +34,9 @@ inline bool is_shared_by_machines(const std::filesystem::path& path) {
   return std::ranges::find(kinds, static_cast<uint32_t>(status.f_type)) != kinds.end();
 }
 
-/// UserError where the folder of remote.cache_dir is another user's, who decides what is read from
-/// it. Root's are allowed, and those of file systems that several machines may share: these need
-/// not know this machine's users.
+/// UserError when the folder of remote.cache_dir belongs to another user, who could change its
+/// files. Folders of root are allowed, and folders on network file systems, which may not know this
+/// machine's users.
 inline void refuse_folder_of_others(const std::filesystem::path& folder) {
   struct stat status {};
   if (is_shared_by_machines(folder) || ::stat(folder.c_str(), &status) != 0 || status.st_uid == 0 ||

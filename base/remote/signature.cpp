@@ -39,7 +39,7 @@ Digest hmac(std::span<const uint8_t> key, std::string_view message) {
   return digest;
 }
 
-/// Without spaces at its ends, and with one where there are several within.
+/// The value without spaces at its ends, and with single spaces within.
 std::string with_single_spaces(std::string_view value) {
   std::string result;
   bool space = false;

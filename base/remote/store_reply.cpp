@@ -13,14 +13,14 @@
 namespace composer {
 namespace {
 
-constexpr size_t kMostWords = 500;  ///< of a store's message
+constexpr size_t kMostWords = 500;  ///< characters of a store's message
 
 bool digits_only(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// One line, not too long, for messages.
+/// The text on one line, cut to kMostWords, for messages.
 std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 32 || c == 127) c = ' ';
@@ -60,7 +60,7 @@ void append_utf8(std::string& text, uint32_t code) {
   for (int i = more; i-- > 0;) text += static_cast<char>(0x80 | (code >> 6 * i & 63));
 }
 
-/// The character of "#38" or "#x26".
+/// Appends the character of a reference such as "#38" or "#x26".
 void append_character(std::string& text, std::string_view reference) {
   const bool hex = reference.size() > 1 && reference[1] == 'x';
   const auto digits = reference.substr(hex ? 2 : 1);
@@ -94,7 +94,7 @@ class Reader {
     left_.remove_prefix(what.size());
   }
 
-  /// What stands before `end`, which is passed.
+  /// Takes the text before `end`, and skips `end`.
   std::string_view until(std::string_view end) {
     const size_t at = left_.find(end);
     if (at == left_.npos) refuse("it ends too early");
@@ -107,7 +107,7 @@ class Reader {
     left_.remove_prefix(std::min(left_.find_first_not_of(kSpaces), left_.size()));
   }
 
-  /// Declarations and comments.
+  /// Skips spaces, declarations and comments.
   void skip_between() {
     for (;;) {
       skip_spaces();
@@ -149,7 +149,7 @@ class Reader {
     }
   }
 
-  /// From behind '<' to behind the end tag.
+  /// Reads an element from behind its '<' to the end of its end tag.
   void element(XmlElement& into, int depth) {
     if (depth > kDeepest) refuse("it nests too deep");
     const auto full_name = name();

@@ -25,7 +25,8 @@ constexpr uint64_t kTiny = 64 << 10, kSmall = 1 << 20;
 constexpr int kTriesBeforeWarning = 4;
 constexpr int64_t kSecondsBetweenWarnings = 60;
 
-/// Uniform in [0, 1), different in each process: what failed together shall not come back together.
+/// Uniform in [0, 1), and different in each process, so that requests that failed together are not
+/// repeated together.
 double random_part() {
   thread_local std::minstd_rand generator{std::random_device{}()};
   return std::uniform_real_distribution<double>{}(generator);
@@ -169,7 +170,7 @@ void check_read(const std::string& text, const ObjectInfo& info, uint64_t begin,
 HttpReply StoreRequests::send(const Call& call) {
   std::optional<double> signalled;
   for (int tries = 1;; ++tries) {
-    // What is written after the signal, the last checkpoint say, has its own time.
+    // A request that begins after the signal, to write a checkpoint for instance, has its own time.
     if (call.is_read)
       signalled = signal_time();
     else if (received_signal() != 0 && !signalled)

@@ -65,7 +65,7 @@ std::optional<ObjectInfo> WebStore::stat_by_read(const std::string& key) {
     if (!range.whole) throw UserError(text(key) + ": the server does not tell how long it is");
     return ObjectInfo{key, *range.whole, version_of(reply)};
   }
-  // Of an empty file there is no first byte.
+  // An empty file has no first byte.
   if (reply.status == 416 && reply.header("content-range") == "bytes */0")
     return ObjectInfo{key, 0, version_of(reply)};
   if (reply.status != 200) refuse("GET", key, reply);
