@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "analysis/curve.h"
-#include "base/machine_use.h"
+#include "base/machine_limits.h"
 
 namespace composer {
 

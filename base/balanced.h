@@ -1,4 +1,4 @@
-// Work that is shared out.
+// Sharing work among workers.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,10 @@
 
 namespace composer {
 
-/// Which of loads.size() workers does each piece of work, where they have `loads` to do already:
-/// the costliest go first, each to the one that has the least (Graham 1969, "longest processing
-/// time first"). The same numbers give the same answer everywhere.
+/// Assigns each piece of work to one of loads.size() workers, who already have `loads` to do. The
+/// costliest piece goes first, each to the worker with the least load (Graham 1969, "longest
+/// processing time first"). Returns a worker for each cost; equal arguments give equal results on
+/// every machine.
 inline std::vector<size_t> balanced(const std::vector<double>& costs, std::vector<double> loads) {
   std::vector<size_t> order(costs.size()), workers(costs.size());
   std::iota(order.begin(), order.end(), size_t{0});

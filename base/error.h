@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
+
 namespace composer {
 
 /// The user's input is wrong (recipe, command line, files): exit status 2. Holds one line for each
@@ -14,17 +16,11 @@ class UserError : public std::runtime_error {
   explicit UserError(std::string problem)
       : UserError(std::vector<std::string>{std::move(problem)}) {}
   explicit UserError(std::vector<std::string> problems)
-      : std::runtime_error(join(problems)), problems_(std::move(problems)) {}
+      : std::runtime_error(joined(problems, "\n")), problems_(std::move(problems)) {}
 
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  static std::string join(const std::vector<std::string>& lines) {
-    std::string all;
-    for (const auto& line : lines) all += (all.empty() ? "" : "\n") + line;
-    return all;
-  }
-
   std::vector<std::string> problems_;
 };
 
@@ -34,16 +30,29 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// There is less memory than a tensor needs.
+/// A tensor needs more memory than there is.
 class OutOfMemory : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// Another rank has ended, or does not answer: what happened is for that one to tell.
+/// Another rank has ended, or does not answer. That rank reports the cause.
 class LostRankError : public RunError {
  public:
   using RunError::RunError;
+};
+
+/// The bytes could not be read. The error says nothing about the sample that they belong to: it
+/// ends a run, whatever on_bad_sample is.
+class RemoteError : public RunError {
+ public:
+  using RunError::RunError;
+};
+
+/// The bytes came, but are wrong: another request does not help.
+class WrongBytes : public UserError {
+ public:
+  using UserError::UserError;
 };
 
 }  // namespace composer

@@ -1,14 +1,14 @@
-// Numbers in the files and lines that a program leaves for others.
+// Numbers in JSON that other programs read.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace composer {
 
-/// The number; JSON has none for "NaN", "Infinity" and "-Infinity", which stand as these words.
+/// The number; not finite, the text "NaN", "Infinity" or "-Infinity", as JSON has no such numbers.
 nlohmann::ordered_json json_number(double value);
 
-/// What json_number made, back; NaN for anything else.
+/// The inverse of json_number(); NaN for any other JSON.
 double number_of(const nlohmann::ordered_json& json);
 
 }  // namespace composer

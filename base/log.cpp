@@ -18,7 +18,7 @@
 namespace composer::log {
 namespace {
 
-/// What standard error gets of a message.
+/// Formats a message for standard error.
 class ForTerminal : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,
@@ -32,7 +32,7 @@ class ForTerminal : public spdlog::custom_flag_formatter {
 };
 
 spdlog::logger& logger() {
-  // Never destroyed: threads that nobody waits for may still have something to say.
+  // Never destroyed: threads that nobody joins may still log.
   static auto* const instance = [] {
     const auto colors =
         shows_colors(STDERR_FILENO) ? spdlog::color_mode::always : spdlog::color_mode::never;
@@ -46,7 +46,7 @@ spdlog::logger& logger() {
   return **instance;
 }
 
-std::mutex terminal;  ///< guards the status line and what is written around it
+std::mutex terminal;  ///< guards the status line and the lines around it
 bool status_shown = false;
 
 void write_status(const std::string& line) {

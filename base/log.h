@@ -1,5 +1,5 @@
-// The log: lines for people on standard error, and below them, on a terminal, one that changes.
-// Lines never show secrets of addresses (url_secrets.h).
+// The log: lines for people on standard error and, on a terminal, a status line below them. Lines
+// never show secrets of addresses (url_secrets.h). Any thread may call any of these functions.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace composer::log {
 
-// On a terminal lines are broken between words to fit it.
+// On a terminal, lines are broken between words to fit its width.
 void info(const std::string& message);
-/// The same, once in a process for each text: of what is read several times.
+/// Logs each text once in a process.
 void info_once(const std::string& message);
 void warn(const std::string& message);
 void error(const std::string& message);
@@ -17,15 +17,15 @@ void error(const std::string& message);
 /// Hides info lines.
 void quiet();
 
-/// Adds all lines to a file too, whose folder it makes; where it cannot, it warns.
+/// Also writes all later lines to the file, and makes its folder; a warning when it cannot.
 void also_in(const std::filesystem::path& file);
-/// Whether lines are in a file too.
+/// Whether lines are also written to a file.
 bool kept_in_file();
-/// Keeps lines from standard error.
+/// Stops writing to standard error.
 void leave_terminal();
 
-/// Puts `line` in place of the status line before; "" takes that away. The next line of the log
-/// takes it away too. For a terminal, and not wider than it. Any thread may call any of these.
+/// Replaces the status line; "" removes it, as the next line of the log does. Call it only when
+/// standard error is a terminal that is at least as wide as `line`.
 void status(const std::string& line);
 
 }  // namespace composer::log

@@ -1,4 +1,4 @@
-// Patterns of names, as users write them: load_ignore, freeze.
+// Patterns that users write for names: load_ignore, freeze.
 #pragma once
 
 #include <fnmatch.h>
@@ -9,8 +9,7 @@
 
 namespace composer {
 
-/// Whether `name` as a whole fits `pattern`, in which * stands for any characters (dots too) and ?
-/// for one.
+/// Whether the whole `name` matches `pattern`: * matches any characters (dots too), ? matches one.
 inline bool fits(const std::string& name, const std::string& pattern) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
@@ -19,8 +18,8 @@ inline bool fits_any(const std::string& name, const std::vector<std::string>& pa
   return std::ranges::any_of(patterns, [&](const auto& pattern) { return fits(name, pattern); });
 }
 
-/// "; did you mean 'layer1.*'?" for a pattern that fits none of the names and is how some begin, as
-/// a layer's name is; else empty.
+/// "; did you mean 'layer1.*'?" for a pattern that matches no name but with which some names begin,
+/// such as a layer's name; else empty.
 inline std::string layer_hint(const std::string& pattern, const std::vector<std::string>& names) {
   for (const auto& whole : {pattern + ".*", pattern + "*"})
     if (std::ranges::any_of(names, [&](const auto& name) { return fits(name, whole); }))

@@ -7,7 +7,7 @@
 
 namespace composer {
 
-/// With so many digits after the point; "NaN", "Infinity" and "-Infinity" as in metrics.jsonl.
+/// `digits`: after the point. "NaN", "Infinity" and "-Infinity" as in metrics.jsonl.
 inline std::string number_text(double value, int digits) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -16,7 +16,7 @@ inline std::string number_text(double value, int digits) {
   return text;
 }
 
-/// Of four columns: " 37%"; rounded down.
+/// Four columns: " 37%"; rounded down.
 inline std::string percent_text(double share) {
   char text[16];
   std::snprintf(text, sizeof text, "%3d%%", static_cast<int>(share * 100 + 1e-6));

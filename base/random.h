@@ -1,5 +1,5 @@
 // Counter-based random numbers: every draw is a pure function of (seed, purpose, epoch, index), so
-// that neither resumption nor the number of threads can disturb it. Nobody keeps a generator that
+// that it depends neither on resumption nor on the number of threads. Nobody keeps a generator that
 // advances.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace composer {
 
-/// A stream of draws for one purpose at one place in training. Make one where it is needed, draw,
-/// and let it go. Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
-/// 3").
+/// A stream of draws for one purpose at one position in training. Construct it where it is needed
+/// and discard it after the draws. Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as
+/// easy as 1, 2, 3").
 class Random {
  public:
   /// purpose: names the use, for instance "data.shuffle"; two purposes never share draws.

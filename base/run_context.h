@@ -1,4 +1,4 @@
-// The place of a process among the ranks, and the limits of its machine.
+// The position of a process among the ranks, and the limits of its machine.
 #pragma once
 
 #include "base/machine_limits.h"
@@ -6,10 +6,10 @@
 
 namespace composer {
 
-/// A command, or a program that trains, reads it once and passes it on.
+/// A program reads it once and passes it on.
 struct RunContext {
-  RankEnvironment environment;  ///< the process's place among the ranks
-  MachineLimits limits;         ///< what the system lets the process use
+  RankEnvironment environment;
+  MachineLimits limits;
 };
 
 /// The context of this process. Throws UserError as read_rank_environment() does.

@@ -1,4 +1,4 @@
-// How far this process has got with what it saves.
+// The progress of this process's saves.
 #pragma once
 
 #include <atomic>
@@ -6,8 +6,8 @@
 
 namespace composer {
 
-/// Bytes of checkpoints that any thread has written, and bytes that were sent to stores: it grows
-/// while a save advances.
+/// Bytes of checkpoints that any thread has written, plus bytes sent to stores. It grows while a
+/// save advances.
 inline std::atomic<int64_t> saved_bytes = 0;
 
 }  // namespace composer

@@ -1,13 +1,13 @@
-// How functions use what vector instructions the CPU has.
+// Functions compiled for several instruction sets.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define COMPOSER_X86
 #endif
 
-// Put before a function, make the compiler write it for each of these instruction sets; which one
-// is called is decided when the program starts. That runs before ThreadSanitizer has started, which
-// would crash.
+// Before a function, the macros have the compiler write it for each of these instruction sets; the
+// program chooses one when it starts. Not with ThreadSanitizer: the choice runs before it has
+// started, and would crash.
 #if defined(COMPOSER_X86) && !defined(__SANITIZE_THREAD__)
 #define COMPOSER_CLONES __attribute__((target_clones("avx2", "default")))
 #ifdef COMPOSER_NO_AVX512

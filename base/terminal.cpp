@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "base/number_text.h"
@@ -113,12 +112,8 @@ std::string wrapped_for(int file, std::string_view text) {
   if (isatty(file) != 1) return std::string(text);
   const int64_t columns = terminal_columns(file);
   std::string all;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    all += joined(wrapped(text.substr(0, end), columns), "\n");
-    if (end < text.size()) all += '\n';
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  for (const auto line : separated(text, '\n')) all += joined(wrapped(line, columns), "\n") + '\n';
+  all.pop_back();
   return all;
 }
 

@@ -1,10 +1,13 @@
-// Lists and letters, for messages and words of recipes.
+// Helpers for text: lists, letters and numbers, for messages and recipes.
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace composer {
@@ -17,6 +20,32 @@ inline std::string joined(const std::vector<std::string>& parts,
     text += part;
   }
   return text;
+}
+
+/// The parts of `text` between the separators; one part where there is none.
+inline std::vector<std::string_view> separated(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// The number that the whole text is; nothing for any other text.
+template <class T>
+std::optional<T> to_number(std::string_view text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && rest == end ? std::optional(value) : std::nullopt;
+}
+
+/// The hash FNV-1a of a text, 64 bits, the same on every machine. hash: that of the text before it.
+constexpr uint64_t fnv1a(std::string_view text, uint64_t hash = 0xCBF29CE484222325u) {
+  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3u;
+  return hash;
 }
 
 /// The first ten, and how many more there are.
@@ -36,7 +65,7 @@ inline std::string quantity(int64_t count, const std::string& noun) {
   return text;
 }
 
-/// Whether each name is one of the others.
+/// Whether each of `names` is among `others`.
 inline bool are_among(const std::vector<std::string>& names, std::vector<std::string> others) {
   std::ranges::sort(others);
   return std::ranges::all_of(
@@ -50,12 +79,12 @@ inline std::string sample_text(const std::string& name, int64_t sample) {
   return name.empty() ? number : name + ", " + number;
 }
 
-/// For a message about a path that is not there: empty, or that it looks like one of Windows.
+/// A hint for a message about a missing path that looks like one of Windows; else empty.
 inline std::string slash_hint(std::string_view path) {
   return path.find('\\') == path.npos ? "" : "; folders are parted by /, not by \\";
 }
 
-/// ASCII letters only.
+/// Changes ASCII letters only.
 inline std::string lower_case(std::string text) {
   for (char& c : text)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

@@ -11,8 +11,8 @@ namespace composer {
 namespace {
 
 constexpr std::string_view unit_names[] = {"ep", "ba", "sp", "sec", "dur"};
-constexpr double largest_count =
-    9007199254740992.0;  // 2^53: every whole number up to here is a double
+/// 2^53: every whole number up to here is a double.
+constexpr double largest_count = 9007199254740992.0;
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -73,6 +73,20 @@ double batches_of_samples(const RunLength& run_length, double samples) {
   return epochs * per_epoch + in_epoch;
 }
 
+UserError share_of_itself(const Time& max_duration) {
+  return UserError("max_duration: " + max_duration.str() +
+                   " cannot be a share of itself; use ep, ba, sp or sec");
+}
+
+/// Whether the last of `batches` batches reached a multiple of `every`.
+bool reaches_multiple(int64_t batches, double every) {
+  constexpr double rounding = 1e-9;
+  const auto multiples = [&](int64_t count) {
+    return std::floor(static_cast<double>(count) / every + rounding);
+  };
+  return multiples(batches) > multiples(batches - 1);
+}
+
 }  // namespace
 
 std::optional<Time> Time::parse(std::string_view text, std::string* problem) {
@@ -126,9 +140,7 @@ double RunLength::batches(const Time& time) const {
     case TimeUnit::sample:
       return batches_of_samples(*this, time.value);
     case TimeUnit::duration:
-      if (max_duration.unit == TimeUnit::duration)
-        throw UserError("max_duration: " + max_duration.str() +
-                        " cannot be a share of itself; use ep, ba, sp or sec");
+      if (max_duration.unit == TimeUnit::duration) throw share_of_itself(max_duration);
       if (max_duration.unit == TimeUnit::second)
         throw UserError(time.str() + ": a share of max_duration " + max_duration.str() +
                         " has no number of batches; use ep, ba or sp");
@@ -171,34 +183,14 @@ Timestamp RunLength::at_batch(int64_t batch) const {
 }
 
 bool RunLength::finished(const Timestamp& now) const {
-  switch (max_duration.unit) {
-    case TimeUnit::epoch:
-      return static_cast<double>(now.epoch) >= max_duration.value;
-    case TimeUnit::batch:
-      return static_cast<double>(now.batch) >= max_duration.value;
-    case TimeUnit::sample:
-      return static_cast<double>(now.sample) >= max_duration.value;
-    case TimeUnit::second:
-      return now.seconds >= max_duration.value;
-    case TimeUnit::duration:
-      break;
-  }
-  throw UserError("max_duration: " + max_duration.str() +
-                  " cannot be a share of itself; use ep, ba, sp or sec");
+  const auto [length, unit] = max_duration;
+  if (unit == TimeUnit::duration) throw share_of_itself(max_duration);
+  const double done = unit == TimeUnit::epoch    ? static_cast<double>(now.epoch)
+                      : unit == TimeUnit::batch  ? static_cast<double>(now.batch)
+                      : unit == TimeUnit::sample ? static_cast<double>(now.sample)
+                                                 : now.seconds;
+  return done >= length;
 }
-
-namespace {
-
-/// Whether a multiple of `every` batches was reached by the last of so many.
-bool reaches_multiple(int64_t batches, double every) {
-  constexpr double rounding = 1e-9;
-  const auto multiples = [&](int64_t count) {
-    return std::floor(static_cast<double>(count) / every + rounding);
-  };
-  return multiples(batches) > multiples(batches - 1);
-}
-
-}  // namespace
 
 bool RunLength::due(const Time& interval, const Timestamp& now, bool epoch_end) const {
   if (interval.unit == TimeUnit::duration) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace composer {
 namespace {
 
@@ -11,19 +13,14 @@ constexpr std::string_view kMasked = "***";
 
 bool is_one_of(char c, std::string_view set) { return set.find(c) != set.npos; }
 
-/// Whether "://" at this place ends the scheme of a web server's address.
+/// Whether the scheme of a web server's address ends at the offset `at`.
 bool ends_scheme(std::string_view text, size_t at) {
-  for (const std::string_view scheme : {"http", "https"}) {
-    if (at < scheme.size()) continue;
-    const auto word = text.substr(at - scheme.size(), scheme.size());
-    const bool same = std::equal(word.begin(), word.end(), scheme.begin(),
-                                 [](char a, char b) { return (a | 0x20) == b; });
-    if (same) return true;
-  }
-  return false;
+  const size_t size = std::min<size_t>(at, 5);
+  const std::string word = lower_case(std::string(text.substr(at - size, size)));
+  return word == "https" || word.ends_with("http");
 }
 
-/// Where the address ends that has this place.
+/// The end of the address that contains the offset `at`.
 size_t address_end(std::string_view text, size_t at) {
   constexpr std::string_view kEnds = " \t\r\n\"<>`", kAfterQuote = " \t\r\n,;:.)]}";
   for (; at < text.size() && !is_one_of(text[at], kEnds); ++at)
@@ -36,7 +33,8 @@ bool is_host(std::string_view text) {
   return colon == text.npos || text.find_first_not_of("0123456789", colon + 1) == text.npos;
 }
 
-/// Of the address whose host, or userinfo, begins at `begin`. Moves `end`, its own.
+/// Masks the secrets of an address. begin: the offset of its host, or userinfo. end: the address's
+/// end, which moves with the text.
 void mask(std::string& text, size_t begin, size_t& end) {
   const auto replace = [&](size_t from, size_t to) {
     text.replace(from, to - from, kMasked);

@@ -1,15 +1,15 @@
-// What of an address is nobody else's business.
+// Secrets in the addresses of web servers.
 #pragma once
 
 #include <string>
 
 namespace composer {
 
-/// The text with *** for user and password (user:password@) and for the query of each address of a
-/// web server in it: signed addresses are secrets.
+/// The text with *** in place of user and password (user:password@) and of the query of each web
+/// server's address in it: the query of a signed address is a secret.
 std::string without_secrets(std::string text);
 
-/// The same of a text that is one address as a whole, spaces and all, where it begins as one.
+/// without_secrets() for a text that is one whole address, which may have spaces.
 std::string address_without_secrets(std::string text);
 
 }  // namespace composer

@@ -1,7 +1,6 @@
 // Operations on Highway's vectors that Highway lacks. Files of kernels include this behind
-// hwy/foreach_target.h, so it is read once for each target; it has no include guard of the usual
-// kind for that. Vectors stand in arrays here and there: the targets whose vectors cannot (SVE,
-// RVV) are not compiled.
+// hwy/foreach_target.h, so it is read once for each target, without a usual include guard. Some
+// kernels keep vectors in arrays: targets whose vectors cannot (SVE, RVV) are not compiled.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,12 +15,12 @@
 #define COMPOSER_VECTORS_INL_H
 #endif
 
-/// False for the target that is there where all others are missing: it takes plain code.
+/// False for the fallback target, which takes plain code.
 #undef COMPOSER_HAS_VECTORS
 #define COMPOSER_HAS_VECTORS (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 
 #if HWY_TARGET == HWY_AVX3_DL
-// Highway's names AVX-VNNI, which is another extension than the one that it looks for.
+// Highway's string names AVX-VNNI, which is not the extension that Highway checks for.
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR \
   HWY_TARGET_STR_AVX3  \
@@ -35,15 +34,15 @@ namespace composer::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// At most 32 bytes: for kernels that read each 16 bytes of a vector from a place of its own.
+/// At most 32 bytes, for kernels that load each 16 bytes of a vector from its own address.
 template <class T>
 using NarrowTag = hn::CappedTag<T, 32 / sizeof(T)>;
 
 template <class D>
 constexpr size_t kBlocks = hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) / 16;
 
-// Highway's conversions make the greatest int32 of what is beyond it, which takes two operations
-// more: these are for smaller numbers.
+// Highway's conversions clamp to the greatest int32, which takes two more operations. These are for
+// numbers that fit.
 #if HWY_ARCH_X86
 HWY_INLINE hn::Vec128<int32_t> to_int(hn::Vec128<float> v) {
   return hn::Vec128<int32_t>{_mm_cvttps_epi32(v.raw)};
@@ -78,7 +77,7 @@ HWY_INLINE auto to_nearest_int(V v) {
 }
 #endif
 
-/// Each block of 16 bytes takes the words of a's, then of b's, those beyond 0 and 255 clamped.
+/// Each block of 16 bytes gets the words of a's block, then of b's, clamped to [0, 255].
 #if HWY_ARCH_X86
 HWY_INLINE hn::Vec128<uint8_t> pack_words(hn::Vec128<int16_t> a, hn::Vec128<int16_t> b) {
   return hn::Vec128<uint8_t>{_mm_packus_epi16(a.raw, b.raw)};
@@ -102,14 +101,14 @@ HWY_INLINE auto pack_words(V a, V b) {
 }
 #endif
 
-/// Each block of 16 bytes takes the numbers of a's, b's, c's and d's, clamped likewise.
+/// Each block of 16 bytes gets the numbers of a's, b's, c's and d's block, clamped to [0, 255].
 template <class V>
 HWY_INLINE auto pack_in_blocks(V a, V b, V c, V d) {
   const hn::Repartition<int16_t, hn::DFromV<V>> words;
   return pack_words(hn::ReorderDemote2To(words, a, b), hn::ReorderDemote2To(words, c, d));
 }
 
-/// Where each 32 bits come from that put `parts` of every block side by side in order.
+/// The source index of each 32 bits when the parts of all blocks are put in order.
 template <size_t blocks, size_t parts>
 constexpr std::array<uint32_t, 4 * blocks> order_of_blocks() {
   std::array<uint32_t, 4 * blocks> order{};
@@ -121,7 +120,7 @@ constexpr std::array<uint32_t, 4 * blocks> order_of_blocks() {
   return order;
 }
 
-/// Blocks that hold `parts` vectors' parts each -> the vectors one after another.
+/// Blocks that hold parts of `parts` vectors each -> the vectors one after another.
 template <size_t parts, class V>
 HWY_INLINE V in_order(V v) {
   const hn::DFromV<V> d;
@@ -135,7 +134,7 @@ HWY_INLINE V in_order(V v) {
   return v;
 }
 
-/// 32-bit numbers of four vectors -> bytes, those beyond 0 and 255 clamped.
+/// 32-bit numbers of four vectors -> bytes, clamped to [0, 255].
 template <class V>
 HWY_INLINE auto pack_bytes(V a, V b, V c, V d) {
   return in_order<4>(pack_in_blocks(a, b, c, d));
@@ -160,7 +159,7 @@ HWY_INLINE V32 add_pairs(V32 sums, V a, V b) {
   return hn::Add(sums, multiply_pairs(a, b));
 }
 
-/// One block: the sum of a vector's one or two.
+/// The sum of a vector's one or two blocks, as one block.
 template <class V>
 HWY_INLINE auto sum_of_blocks(V v) {
   const hn::FixedTag<hn::TFromV<V>, 16 / sizeof(hn::TFromV<V>)> block;
@@ -171,7 +170,7 @@ HWY_INLINE auto sum_of_blocks(V v) {
   }
 }
 
-/// 16 bytes from `at(block)` for each block.
+/// Loads 16 bytes from `at(block)` for each block.
 template <class D, class At>
 HWY_INLINE hn::VFromD<D> load_blocks(D d, const At& at) {
   if constexpr (kBlocks<D> == 1) {
@@ -183,7 +182,7 @@ HWY_INLINE hn::VFromD<D> load_blocks(D d, const At& at) {
   }
 }
 
-/// A vector's bytes, of which only the first n are there; the others are 0.
+/// Loads the first n bytes of a vector; the others are 0.
 template <class D>
 HWY_INLINE hn::VFromD<D> load_first(D d, const uint8_t* from, int64_t n) {
   if (n >= static_cast<int64_t>(hn::Lanes(d))) return hn::LoadU(d, from);
@@ -196,7 +195,7 @@ HWY_INLINE hn::VFromD<D> load_first(D d, const uint8_t* from, int64_t n) {
 #endif
 }
 
-/// The first n of v's bytes.
+/// Stores the first n bytes of v.
 template <class V>
 HWY_INLINE void store_first(V v, int64_t n, uint8_t* to) {
   const hn::DFromV<V> d;

@@ -1,4 +1,4 @@
-// Ranges of work on threads that know nothing of LibTorch, for whoever records times.
+// Named ranges of work, for profilers, on threads without LibTorch.
 #pragma once
 
 #include <string_view>
@@ -10,22 +10,23 @@ class RangeRecorder {
  public:
   virtual ~RangeRecorder() = default;
 
-  /// Whether anybody wants ranges now.
+  /// Whether ranges are recorded now.
   virtual bool listens() const = 0;
-  /// A range begins on the calling thread. lasting: it may take seconds. Null: it is not recorded.
+  /// Begins a range on the calling thread. lasting: it may take seconds. Returns null for a range
+  /// that is not recorded.
   virtual void* begin(std::string_view name, bool lasting) = 0;
-  /// The range that begin() gave ends, on the same thread. range: not null.
+  /// Ends a range of begin(), on the same thread. range: not null.
   virtual void end(void* range) = 0;
 };
 
-/// All ranges of the process go to it from then on; without one they go nowhere. It must outlive
-/// all of them.
+/// Later ranges of the process go to `recorder`, which must outlive them; null: they are not
+/// recorded.
 void record_ranges(RangeRecorder* recorder);
 
-/// Whether anybody wants ranges now: a thread asks once for many short ones.
+/// Whether ranges are recorded now. A thread asks once for many short ranges.
 bool ranges_are_recorded();
 
-/// From its making to its end.
+/// A range from the construction to the destruction of this object.
 class WorkRange {
  public:
   /// name: stays valid for the range's life. lasting: it may take seconds.

@@ -211,7 +211,7 @@ CLI::Option* add_recipe(CLI::App& app, std::string& file, const std::string& oth
 }
 
 const CLI::Option& add_json(CLI::App& app, const std::string& what) {
-  return *app.add_flag("--json")->description(what);
+  return *app.add_flag("--json")->disable_flag_override()->description(what);
 }
 
 Recipe recipe_of(const CLI::App& app, const std::string& file) {

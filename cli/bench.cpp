@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/machine_use.h"
+#include "base/machine_limits.h"
 #include "cli/arguments.h"
 
 namespace composer {

@@ -127,19 +127,21 @@ int convert(const CheckpointOptions& options) {
   if (options.output.empty()) throw UserError("--output: is missing: what to write");
   if (is_remote(options.output))
     throw UserError("--output: must be on this machine, not " + shown_path(options.output));
+  if (!ending.empty() && fs::path(options.output).extension() != ending)
+    throw UserError("--output: " + options.output + " must end in " + ending);
   const fs::path path = fetched(options.path);
   const auto output = fs::weakly_canonical(fs::absolute(options.output));
   const auto read = fs::weakly_canonical(fs::absolute(path));
   if (std::ranges::mismatch(read, output).in1 == read.end())
     throw UserError("--output: " + options.output + " is what is read, or lies in it");
   if (!ending.empty()) {
-    check_output_file(options.output, options.overwrite, ending);
-  } else if (options.overwrite) {
-    throw UserError("--overwrite: is for files");
-  } else if (!fs::is_directory(output.parent_path())) {
-    throw UserError("--output: there is no folder '" + output.parent_path().string() + "'");
-  } else if (fs::exists(output) && !(fs::is_directory(output) && fs::is_empty(output))) {
-    throw UserError("--output: " + options.output + " is there already; name another folder");
+    check_output_file(options.output, options.overwrite);
+  } else {
+    if (options.overwrite) throw UserError("--overwrite: is for files");
+    if (!fs::is_directory(output.parent_path()))
+      throw UserError("--output: there is no folder '" + output.parent_path().string() + "'");
+    if (fs::exists(output) && !(fs::is_directory(output) && fs::is_empty(output)))
+      throw UserError("--output: " + options.output + " is there already; name another folder");
   }
   const auto tensors = tensors_of(path, options.everything);
   write(options, tensors);

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/params/rule_text.h"
+#include "base/params/params.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/declarations.h"
@@ -57,7 +57,7 @@ Completion words_of(const Words& words, bool files = false) {
 
 Completion values_of(const Field& field) {
   if (field.flag) return words_of({"true", "false"});
-  for (const Rule& rule : rules_of(field))
+  for (const Rule& rule : field.rules)
     if (rule.kind == Rule::Kind::one_of) return words_of(rule.words);
   const bool text = field.type.find(FieldType<std::string>::name()) != std::string::npos;
   return words_of({}, text);

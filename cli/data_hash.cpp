@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/remote/remote_error.h"
 #include "base/remote/remote_path.h"
 #include "cli/arguments.h"
 #include "cli/in_order.h"

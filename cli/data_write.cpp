@@ -19,7 +19,6 @@
 #include "base/number_text.h"
 #include "base/process/interrupt.h"
 #include "base/remote/object_store.h"
-#include "base/remote/object_upload.h"
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"

@@ -168,6 +168,9 @@ class PredictionLines {
 
 /// The image files at --source, or one .beton file.
 std::vector<std::string> files_of(const std::string& source) {
+  std::error_code none;
+  if (!is_remote(source) && !std::filesystem::exists(source, none))
+    throw UserError("--source: " + source + " does not exist" + slash_hint(source));
   if (is_remote(source) && is_beton(source)) return {source};
   auto files = [&] {
     try {

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/files/system_files.h"
-#include "base/remote/address.h"
 #include "base/remote/listing.h"
 #include "base/remote/remote_path.h"
 #include "base/text.h"

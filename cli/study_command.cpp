@@ -11,7 +11,7 @@
 #include "base/files/atomic_file.h"
 #include "base/log.h"
 #include "base/rank_environment.h"
-#include "base/remote/local_folder.h"
+#include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/study_runs.h"

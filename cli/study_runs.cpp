@@ -18,7 +18,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/machine_limits.h"
-#include "base/machine_use.h"
 #include "base/process/supervisor.h"
 #include "base/text.h"
 #include "composer/run/rank_threads.h"

@@ -273,7 +273,7 @@ std::string plan(const Recipe& given, const RunContext& context) {
   state.logger = &logger;
   state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
-  state.run_length = planned_run_length(length, options);
+  state.run_length = planned_run_length(length.batches, length.samples, options);
   if (recipe.val_dataset) state.evaluation_sets.emplace_back(main_evaluation);
   for (const auto& set : recipe.evaluators) state.evaluation_sets.push_back(set.name);
   auto without_device = recipe;  // a plan does not need CUDA

@@ -16,6 +16,8 @@
 #include "nn/network/weight_gradient.h"
 
 namespace composer {
+
+#ifdef COMPOSER_X86
 namespace {
 
 /// A linear layer is a convolution of images of one pixel.
@@ -213,8 +215,6 @@ std::optional<Int8Instructions> best_int8_instructions() {
 }
 
 }  // namespace
-
-#ifdef COMPOSER_X86
 
 std::optional<Int8Instructions> int8_instructions() {
   static const auto best = best_int8_instructions();

@@ -90,17 +90,17 @@ void run_blocks(const Product& product, int64_t begin, int64_t end) {
   Outputs<to_codes, adds> outputs(product);
   const bool overlap = product.step_quads[0] >= Rows::pairs;
   __m512i before[rows][2];
-  int32_t index = -1;  // index of the first output of `before`; negative: nothing is pending
+  int32_t pending = -1;  // index of the first output of `before`; negative: nothing is pending
   int64_t block_before = 0;
   const auto finish = [&](const auto& before_each_pair) __attribute__((always_inline)) {
-    if (index < 0) return;
-    const Rows following(product, rounding, index, block_before);
+    if (pending < 0) return;
+    const Rows following(product, rounding, pending, block_before);
 #pragma GCC unroll 4
     for (int pair = 0; pair < Rows::pairs; ++pair) {
       before_each_pair();
       following.write(before, pair);
     }
-    index = -1;
+    pending = -1;
   };
   const auto nothing = [] {};
   const auto compute = [&](int64_t index, int64_t block) __attribute__((always_inline)) {
@@ -111,7 +111,7 @@ void run_blocks(const Product& product, int64_t begin, int64_t end) {
     dots.add_rest();
     if constexpr (to_codes && columns == 2)
       if (tile.follows) {
-        index = tile.indices[0], block_before = block;
+        pending = tile.indices[0], block_before = block;
 #pragma GCC unroll 7
         for (int row = 0; row < rows; ++row)
           before[row][0] = dots.sums[row][0], before[row][1] = dots.sums[row][1];

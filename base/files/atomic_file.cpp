@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -17,6 +16,7 @@
 #include "base/error.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -31,28 +31,23 @@ struct Writer {
   pid_t process;
 };
 
-/// Who writes, or wrote, the partial file; nothing for a file that is none.
+/// The writer of a partial file; nothing for any other file.
 std::optional<Writer> writer_of(const std::string& name) {
   const auto begin = name.rfind(mark);
   if (begin == std::string::npos) return std::nullopt;
-  const auto text = name.substr(begin + mark.size());
+  const auto text = std::string_view(name).substr(begin + mark.size());
   const auto last = text.rfind('-');
   const auto middle = last == std::string::npos || last == 0 ? last : text.rfind('-', last - 1);
   if (middle == std::string::npos || middle == 0) return std::nullopt;
-  const auto number = [&](size_t from, size_t to) -> std::optional<pid_t> {
-    pid_t value = 0;
-    const auto [end, error] = std::from_chars(text.data() + from, text.data() + to, value);
-    if (error != std::errc() || end != text.data() + to || value < 0) return std::nullopt;
-    return value;
-  };
-  const auto process = number(middle + 1, last);
-  if (!process || !number(last + 1, text.size())) return std::nullopt;
-  return Writer{text.substr(0, middle), *process};
+  const auto process = to_number<pid_t>(text.substr(middle + 1, last - middle - 1));
+  const auto number = to_number<pid_t>(text.substr(last + 1));
+  if (process.value_or(-1) < 0 || number.value_or(-1) < 0) return std::nullopt;
+  return Writer{std::string(text.substr(0, middle)), *process};
 }
 
-/// A writer holds a lock on its file, which dies with it, in whatever container it runs. Where a
-/// file system has no locks, its number tells. Removed under the lock, so that no writer can take
-/// the file in between.
+/// Removes the file of a writer that has ended. A writer holds a lock on its file, which ends with
+/// its process in any container. On a file system without locks its process number decides. The
+/// file is removed under the lock, so that no writer can take it in between.
 void remove_if_dead(const fs::path& partial, const Writer& writer) {
   const int file = ::open(partial.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return;
@@ -70,6 +65,10 @@ bool untouched_for_a_day(const fs::path& path) {
 }
 
 }  // namespace
+
+std::string failure_text(const fs::path& path, int error) {
+  return path.string() + ": " + std::strerror(error);
+}
 
 std::string cannot_be_written(const fs::path& path, int error) {
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
@@ -101,8 +100,7 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   } while (file_ < 0);
 }
 
-/// Leaves file_ at -1 when another process has the name, or took the file for a dead one's before
-/// it was locked.
+/// Leaves file_ at -1 when another process has the name, or removed the file before it was locked.
 void AtomicFile::open() {
   file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0 && errno != EEXIST) fail(errno);
@@ -147,7 +145,8 @@ void AtomicFile::put(uint64_t at, std::span<const uint8_t> bytes) {
   }
 }
 
-/// A network file system says at a close what it could not store; the lock stays with file_.
+/// Closes a duplicate: a network file system reports at a close what it could not store. file_
+/// keeps the lock.
 void AtomicFile::put_all() {
   put_waiting();
   const int same = ::dup(file_);
@@ -196,8 +195,8 @@ void remove_partial_files(const fs::path& folder) {
     if (writer->host == here) {
       remove_if_dead(path, *writer);
     } else if (untouched_for_a_day(path)) {
-      log::info(path.string() + ": was left by a process on " + writer->host +
-                ", it seems; delete it if nothing runs there any more");
+      log::info(path.string() + ": seems to be left by a process on " + writer->host +
+                "; delete it if nothing runs there any more");
     }
   }
 }

@@ -1,7 +1,6 @@
-// Files that are whole or not there: written beside their name, which they get at the end.
+// Files that are whole or missing: they are written beside their path and renamed at the end.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -11,33 +10,33 @@
 
 namespace composer {
 
-/// Writes to PATH.partial-HOST-PROCESS-NUMBER beside `path` until it is committed; without that, an
-/// exception included, nothing is left and an older file stays as it was. All errors are RunError
-/// with the path and the system's reason. Writes of less than 64 KiB that follow one another are
-/// put together.
+/// Writes to PATH.partial-HOST-PROCESS-NUMBER beside `path` until it is committed. Without a
+/// commit, after an exception for instance, nothing is left and an older file stays as it was. All
+/// errors are RunError with the path and the system's reason. Consecutive writes of less than 64
+/// KiB are joined.
 class AtomicFile {
  public:
-  /// The folder must be there. An existing `path` must be a regular file.
+  /// The folder must exist. An existing `path` must be a regular file.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Behind what was written last.
+  /// Writes at position().
   void write(std::span<const uint8_t> bytes) { write_at(position_, bytes); }
   void write(std::string_view text);
-  /// `at`: bytes from the beginning; what is never written reads as zeros.
+  /// at: the offset in the file. Bytes that are never written read as zeros.
   void write_at(uint64_t at, std::span<const uint8_t> bytes);
 
-  /// Where write() goes on: the end of what was written last.
+  /// The offset of the next write(): the end of the last write.
   uint64_t position() const { return position_; }
 
-  /// When the file last changed, for those who look. Nothing may be written afterwards.
+  /// Sets the file's time of the last change. Nothing may be written afterwards.
   void set_time(std::filesystem::file_time_type time);
 
-  /// Gives the file its name, in place of an older one. Nothing may be written afterwards.
+  /// Renames the file to `path`, replacing an older one. Nothing may be written afterwards.
   void commit();
-  /// The same, after the bytes, and before the name, have been flushed to the disk.
+  /// commit() with the bytes flushed to the disk before the rename, and the name after it.
   void commit_to_disk();
 
  private:
@@ -54,19 +53,20 @@ class AtomicFile {
   uint64_t position_ = 0;
 };
 
-/// Writes a whole file of this content, flushed to the disk. RunError when it cannot be written.
+/// Writes a whole file and flushes it to the disk. RunError when it cannot be written.
 void write_whole(const std::filesystem::path& path, std::string_view text);
 
-/// What a system call on `path` failed with, for people: "PATH: cannot be written: No space left on
-/// device (disk full?)".
+/// "PATH: Permission denied": why a system call on `path` failed. error: its errno.
+std::string failure_text(const std::filesystem::path& path, int error);
+/// "PATH: cannot be written: No space left on device (disk full?)".
 std::string cannot_be_written(const std::filesystem::path& path, int error);
 
 /// Flushes a folder's entries to the disk. RunError when that fails.
 void flush_folder(const std::filesystem::path& folder);
 
-/// Removes from `folder` what processes of this machine that were killed while they wrote an
-/// AtomicFile left there. Those of other machines it leaves, and says so in the log for each that
-/// nobody wrote to for a day. A folder that is missing or cannot be read is left alone.
+/// Removes from `folder` the partial AtomicFiles of killed processes of this machine. Those of
+/// other machines stay; a line in the log names each that is older than a day. A folder that is
+/// missing or cannot be read is left alone.
 void remove_partial_files(const std::filesystem::path& folder);
 
 }  // namespace composer

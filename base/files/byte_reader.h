@@ -1,4 +1,4 @@
-// Reads little-endian numbers from bytes that may be damaged: never beyond their end.
+// Reads little-endian numbers from bytes that may be damaged, and never reads beyond their end.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace composer {
 
-/// The bytes are not what their format asks for. The message says why, without the file's name.
+/// The bytes do not follow their format. The message says why, without the file's name.
 class FormatError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -21,7 +21,7 @@ class ByteReader {
     take(position);
   }
 
-  /// Throws FormatError when fewer bytes are left, as all functions here do.
+  /// Takes the next `size` bytes. All functions throw FormatError when too few bytes are left.
   std::span<const uint8_t> take(uint64_t size) {
     if (size > bytes_.size() - position_) throw FormatError("cut off or damaged");
     const auto taken = bytes_.subspan(position_, size);
@@ -41,7 +41,7 @@ class ByteReader {
     return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
 
-  /// Up to the next newline, which is skipped.
+  /// Takes the text up to the next newline, and skips the newline.
   std::string_view line() {
     const size_t start = position_;
     while (number<char>() != '\n') {

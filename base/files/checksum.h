@@ -1,14 +1,15 @@
-// What tells a file's bytes from others: how many they are, and their CRC-32.
+// Checksums of bytes in files.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace composer {
 
+/// The number and the CRC-32 of the bytes that were added.
 class Checksum {
  public:
-  /// Bytes that follow those before.
   void add(std::span<const uint8_t> bytes);
 
   uint64_t bytes() const { return bytes_; }
@@ -18,5 +19,8 @@ class Checksum {
   uint64_t bytes_ = 0;
   uint32_t crc32_ = 0;
 };
+
+/// CRC-32C (Castagnoli), the checksum of TensorFlow's record files.
+uint32_t crc32c(std::string_view bytes);
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// Compressed files that are whole or not there.
+// Compressed files that are whole or missing.
 #pragma once
 
 #include <zlib.h>
@@ -20,9 +20,9 @@ class GzipFile {
   GzipFile(const GzipFile&) = delete;
   GzipFile& operator=(const GzipFile&) = delete;
 
-  /// Behind what was written last.
+  /// Appends text.
   void write(std::string_view text) { put(text, Z_NO_FLUSH); }
-  /// Gives the file its name. Nothing may be written afterwards.
+  /// Renames the file to its path. Nothing may be written afterwards.
   void commit();
 
  private:

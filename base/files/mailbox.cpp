@@ -23,7 +23,6 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/host_name.h"
-#include "base/local_time.h"
 #include "base/log.h"
 
 namespace composer {
@@ -35,15 +34,13 @@ constexpr off_t room = 64 << 10;
 constexpr size_t largest_request = 64 << 10;
 constexpr std::string_view request_ending = ".request", answer_ending = ".answer";
 
-RunOwner this_process() { return {::getpid(), host_name(), local_time_text()}; }
-
 std::string text_of(int file) {
   char text[512];
   const ssize_t size = ::pread(file, text, sizeof text, 0);
   return {text, static_cast<size_t>(size > 0 ? size : 0)};
 }
 
-/// Of what RunOwner::text() gave; anything else is an owner without a number.
+/// The inverse of RunOwner::text(); for any other text an owner without a number.
 RunOwner owner_in(const std::string& text) {
   constexpr std::string_view process = "process ", on = " on ", since = " since ";
   const size_t host = text.find(on), time = text.rfind(since);
@@ -57,7 +54,7 @@ RunOwner owner_in(const std::string& text) {
   return owner;
 }
 
-/// False when the holder removed it, which every holder does at its end.
+/// Whether the open file is still the one at `path`: each holder removes it at its end.
 bool is_still_there(int file, const fs::path& path) {
   struct stat held {
   }, named{};
@@ -65,8 +62,8 @@ bool is_still_there(int file, const fs::path& path) {
          held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
-/// Whoever asks who has the folder (owner_of) shares the lock for an instant; on a busy machine,
-/// for several. An owner that has been killed is waited for. False, and errno, where one stays.
+/// Locks the file. owner_of() holds a shared lock for an instant, which is waited for, as is an
+/// owner that has been killed. False, with errno set, when another owner keeps the lock.
 bool lock(int file) {
   constexpr double most_shared = 5, most_ending = 60;
   const double start = steady_seconds();
@@ -85,8 +82,8 @@ bool lock(int file) {
   return true;
 }
 
-/// Files in the folder whose names end so, by name, which is by time. Opening the folder makes a
-/// network file system look again.
+/// The files in the folder with this ending, sorted by name, which is by time. Opening the folder
+/// makes a network file system look again.
 std::vector<fs::path> files_in(const fs::path& folder, std::string_view ending) {
   std::vector<fs::path> files;
   std::error_code problem;
@@ -107,7 +104,7 @@ std::string content(const fs::path& path) {
   return text;
 }
 
-/// Bytes that are no UTF-8, of a path perhaps, are replaced.
+/// Bytes that are no UTF-8, such as some of a path, are replaced.
 std::string as_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -133,7 +130,7 @@ std::string new_id() {
   return time + ("-" + host_name()) + "-" + std::to_string(::getpid());
 }
 
-/// Whether a sender may wait under this name: the time, a host and a process.
+/// Whether the name has the form of new_id(), so that a sender may wait for an answer.
 bool is_id(const std::string& name) {
   return name.find_first_not_of("0123456789") == 21 && name[21] == '-';
 }
@@ -157,7 +154,7 @@ bool is_ending(const RunOwner& owner) {
   std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
   std::string field;
   unsigned flags = 0;
-  for (int i = 0; i < 6; ++i) fields >> field;  // the state to the terminal's group
+  for (int i = 0; i < 6; ++i) fields >> field;  // from the state to the terminal's group
   if (fields >> flags && (flags & exiting) != 0) return true;
   constexpr std::string_view pending = "SigPnd:\t", shared = "ShdPnd:\t";
   for (std::ifstream status(folder + "/status"); std::getline(status, line);) {
@@ -173,21 +170,21 @@ Mailbox::Mailbox(fs::path folder)
     : folder_(std::move(folder)), path_(folder_ / ".lock"), requests_(folder_ / ".requests") {
   while (!take_lock()) {
   }
-  // Nobody sends requests before the owner is noted: none that is meant for it is cleared away.
+  // Nobody sends requests before the owner is noted, so all requests here are to earlier owners.
   const bool emptied = ::ftruncate(file_, 0) == 0;
   std::error_code ignored;
   fs::remove_all(requests_, ignored);
-  // There from now on: network file systems remember for a while that a name is missing.
+  // Made now: network file systems remember for a while that a name is missing.
   fs::create_directory(requests_, ignored);
-  const auto text = this_process().text();
+  const auto text = RunOwner{::getpid(), host_name(), local_time_text()}.text();
   text_size_ = text.size();
   if (!emptied || ::pwrite(file_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    log::warn(path_.string() + ": could not note who runs here: " + std::strerror(errno));
-  // Blocks behind the end, where the file system can keep some; else there is none to free.
+    log::warn(path_.string() + ": the owner could not be noted: " + std::strerror(errno));
+  // Reserves blocks behind the file's end, where the file system can.
   std::ignore = ::fallocate(file_, FALLOC_FL_KEEP_SIZE, 0, room);
 }
 
-/// False when the folder or the file vanished with their holder meanwhile.
+/// False when an earlier holder removed the folder or the file meanwhile.
 bool Mailbox::take_lock() {
   std::error_code problem;
   made_folder_ |= fs::create_directory(folder_, problem);
@@ -226,7 +223,7 @@ std::vector<Request> Mailbox::take() {
   return all;
 }
 
-/// Nothing when it was taken back meanwhile, or is none.
+/// Nothing for a request that was withdrawn, or a file that is no request.
 std::optional<Request> Mailbox::take(const fs::path& file) const {
   Request request;
   request.id = file.stem().string();
@@ -258,15 +255,15 @@ void Mailbox::answer(const Request& request, const Answer& answer) const {
 }
 
 Mailbox::~Mailbox() {
-  // Who took the folder away and began another run there has it now.
+  // Somebody removed the folder and began another run there.
   if (!is_still_there(file_, path_)) {
     ::close(file_);
     return;
   }
   std::error_code ignored;
   for (const auto& file : files_in(requests_, request_ending)) fs::remove(file, ignored);
-  // The lock's file first: who took their answer away and still finds that file did so before the
-  // folder is removed here; who does not find it removes the folder.
+  // The lock file first: a sender that has read its answer and still finds this file did so before
+  // the folder is removed here; a sender that does not find it removes the folder.
   ::unlink(path_.c_str());
   ::rmdir(requests_.c_str());
   ::rmdir(folder_.c_str());
@@ -296,7 +293,8 @@ std::optional<Answer> send_request(const fs::path& folder, const std::string& na
     throw UserError(folder.string() + ": cannot be read: " + unreadable.message());
   if (kind != fs::file_type::directory) throw UserError(folder.string() + ": is no run folder");
   const auto owner = owner_of(folder);
-  if (!owner || owner->since.empty()) throw UserError(not_running(folder));  // or not yet
+  if (!owner || owner->since.empty())
+    throw UserError(not_running(folder));  // or the owner is not noted yet
   const auto requests = folder / ".requests", id = requests / new_id();
   const auto named = [&](std::string_view ending) {
     return fs::path(id.string() + std::string(ending));
@@ -311,7 +309,8 @@ std::optional<Answer> send_request(const fs::path& folder, const std::string& na
       file.commit();
       break;
     } catch (const RunError& error) {
-      if (again) throw UserError(error.what());  // the first time, an owner's end may have met it
+      if (again)
+        throw UserError(error.what());  // at first, an ending owner may have removed the folder
     }
   const auto take_back = [&] {
     const bool untaken = ::unlink(request.c_str()) == 0;

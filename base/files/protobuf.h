@@ -1,4 +1,4 @@
-// Messages of Protocol Buffers as they stand in a file: numbered fields one after another.
+// Messages of Protocol Buffers in their wire format: numbered fields one after another.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class ProtobufMessage {
   void bytes(int field, std::string_view value);
   void message(int field, const ProtobufMessage& value) { bytes(field, value.all()); }
 
-  /// The beginning of a field of that many bytes, which must follow.
+  /// Begins a field of `length` bytes, which must follow by append().
   void begin(int field, size_t length);
   void append(std::string_view bytes) { bytes_ += bytes; }
 
@@ -34,16 +34,16 @@ class ProtobufMessage {
 struct ProtobufField {
   int number = 0;
   uint64_t value = 0;      ///< an integer, or the bits of a real number
-  std::string_view bytes;  ///< of a text or a message
+  std::string_view bytes;  ///< the content of a text or a message
 };
 
 /// Reads the fields of a message one after another.
 class ProtobufReader {
  public:
-  /// message: outlives it.
+  /// message: must outlive the reader.
   explicit ProtobufReader(std::string_view message) : rest_(message) {}
 
-  /// Nothing at the end, and where the bytes are no message.
+  /// The next field; nothing at the end, or where the bytes are no message.
   std::optional<ProtobufField> next();
   /// The next field of that number.
   std::optional<ProtobufField> next(int number);

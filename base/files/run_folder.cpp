@@ -7,16 +7,17 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/json_number.h"
-#include "base/local_time.h"
 #include "base/version.h"
 
 namespace composer {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 std::string unique_name() {
   const std::time_t now = std::time(nullptr);
@@ -27,18 +28,14 @@ std::string unique_name() {
   return std::string(text) + suffix;
 }
 
-nlohmann::ordered_json number(std::optional<double> value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
-
-nlohmann::ordered_json to_json(const std::map<std::string, double>& values) {
-  auto json = nlohmann::ordered_json::object();
+Json to_json(const std::map<std::string, double>& values) {
+  auto json = Json::object();
   for (const auto& [name, value] : values) json[name] = json_number(value);
   return json;
 }
 
-nlohmann::ordered_json to_json(const std::map<std::string, Summary::Best>& values) {
-  auto json = nlohmann::ordered_json::object();
+Json to_json(const std::map<std::string, Summary::Best>& values) {
+  auto json = Json::object();
   for (const auto& [name, best] : values)
     json[name] = {{"value", json_number(best.value)}, {"batch", best.batch}};
   return json;
@@ -72,14 +69,14 @@ std::unique_ptr<Mailbox> RunFolder::claim() const {
   if (lock->made_folder() || resume_) return lock;
   if (!trained_nothing())
     throw UserError("run_name: the run folder " + path_.string() + " exists already");
-  fs::remove_all(checkpoints(), problem);  // of its first weights
+  fs::remove_all(checkpoints(), problem);  // of the initial weights
   if (problem)
     throw UserError("run_name: " + checkpoints().string() +
                     " cannot be removed: " + problem.message());
   return lock;
 }
 
-/// Of a run that left a summary, or was killed before it could.
+/// Whether the folder's run trained no batch. It may have been killed before it wrote a summary.
 bool RunFolder::trained_nothing() const {
   if (const auto summary = read_summary())
     return summary->status != "completed" && summary->time.batch == 0;
@@ -123,25 +120,26 @@ std::optional<Summary> RunFolder::read_summary() const {
 
 void RunFolder::write_summary(const Summary& summary) const {
   if (!kept_) return;
-  const nlohmann::ordered_json json{{"status", summary.status},
-                                    {"message", summary.message},
-                                    {"stopped", summary.stopped},
-                                    {"ended", local_time_text()},
-                                    {"epochs", summary.time.epoch},
-                                    {"batches", summary.time.batch},
-                                    {"samples", summary.time.sample},
-                                    {"seconds", summary.time.seconds},
-                                    {"samples_per_second", summary.samples_per_second},
-                                    {"wait_fraction", number(summary.wait_fraction)},
-                                    {"limited_by", summary.limited_by()},
-                                    {"metrics", to_json(summary.metrics)},
-                                    {"best_metrics", to_json(summary.best_metrics)},
-                                    {"device", summary.device},
-                                    {"precision", summary.precision},
-                                    {"world_size", summary.world_size},
-                                    {"grad_accum", summary.grad_accum},
-                                    {"peak_memory_bytes", summary.peak_memory_bytes},
-                                    {"version", version}};
+  const auto wait = summary.wait_fraction ? Json(*summary.wait_fraction) : Json(nullptr);
+  const Json json{{"status", summary.status},
+                  {"message", summary.message},
+                  {"stopped", summary.stopped},
+                  {"ended", local_time_text()},
+                  {"epochs", summary.time.epoch},
+                  {"batches", summary.time.batch},
+                  {"samples", summary.time.sample},
+                  {"seconds", summary.time.seconds},
+                  {"samples_per_second", summary.samples_per_second},
+                  {"wait_fraction", wait},
+                  {"limited_by", summary.limited_by()},
+                  {"metrics", to_json(summary.metrics)},
+                  {"best_metrics", to_json(summary.best_metrics)},
+                  {"device", summary.device},
+                  {"precision", summary.precision},
+                  {"world_size", summary.world_size},
+                  {"grad_accum", summary.grad_accum},
+                  {"peak_memory_bytes", summary.peak_memory_bytes},
+                  {"version", version}};
   constexpr auto replace = nlohmann::json::error_handler_t::replace;
   write_whole(path_ / "summary.json", json.dump(2, ' ', /*ensure_ascii=*/false, replace) + "\n");
 }

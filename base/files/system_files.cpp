@@ -1,11 +1,14 @@
 #include "base/files/system_files.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "base/text.h"
 
 namespace composer {
 namespace {
 
-/// In small letters.
+/// In lower case.
 constexpr std::string_view kSystemNames[] = {
     // macOS
     ".appledouble", ".apdisk", ".ds_store", ".fseventsd", ".spotlight-v100", ".temporaryitems",
@@ -20,25 +23,15 @@ constexpr std::string_view kSystemNames[] = {
     // Linux, and programs that keep copies of images
     ".directory", ".ipynb_checkpoints", ".picasaoriginals", ".thumbnails", ".trash", "lost+found"};
 
-char small_letter(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 }  // namespace
 
 bool is_system_file(std::string_view name) {
-  const auto is = [&](std::string_view known) {
-    return known.size() == name.size() && std::ranges::equal(known, name, {}, {}, small_letter);
-  };
   return name.starts_with("._") || name.starts_with(".Trash-") ||
-         std::ranges::any_of(kSystemNames, is);
+         std::ranges::find(kSystemNames, lower_case(std::string(name))) != std::end(kSystemNames);
 }
 
 bool is_in_system_folder(std::string_view path) {
-  for (;;) {
-    const size_t slash = path.find('/');
-    if (is_system_file(path.substr(0, slash))) return true;
-    if (slash == path.npos) return false;
-    path.remove_prefix(slash + 1);
-  }
+  return std::ranges::any_of(separated(path, '/'), is_system_file);
 }
 
 }  // namespace composer

@@ -1,16 +1,15 @@
-// Files and folders that operating systems and storage boxes leave beside a user's own, by their
-// names.
+// Names of the files and folders that operating systems and storage boxes add to a user's folders.
 #pragma once
 
 #include <string_view>
 
 namespace composer {
 
-/// Whether a file or folder of this name is one of those: "._*" (AppleDouble), "__MACOSX",
-/// "@eaDir", "$RECYCLE.BIN", "lost+found", "Thumbs.db", ... Case does not count.
+/// Whether the name is a system file's or folder's: "._*" (AppleDouble), "__MACOSX", "@eaDir",
+/// "$RECYCLE.BIN", "lost+found", "Thumbs.db", ... Case does not count.
 bool is_system_file(std::string_view name);
 
-/// Whether a file or a folder of the path is. path: with '/'.
+/// Whether any part of the path is a system file or folder. path: separated by '/'.
 bool is_in_system_folder(std::string_view path);
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// Where a user's programs keep what can be had again.
+// The user's cache folder.
 #pragma once
 
 #include <cstdlib>
@@ -6,7 +6,7 @@
 
 namespace composer {
 
-/// This program's folder there; empty when the environment names none.
+/// This program's folder in the user's cache; empty when the environment names no cache.
 inline std::filesystem::path user_cache_folder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   if (cache != nullptr && cache[0] == '/') return std::filesystem::path(cache) / "composer";

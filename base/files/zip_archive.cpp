@@ -13,7 +13,7 @@ void expect(ByteReader& reader, uint32_t signature) {
   if (reader.number<uint32_t>() != signature) throw FormatError("the zip archive is damaged");
 }
 
-// Position of the end record: the last 22 bytes, or before them when the archive has a comment.
+/// The offset of the end record: the last 22 bytes, or earlier when the archive has a comment.
 size_t find_end(std::span<const uint8_t> bytes) {
   if (bytes.size() >= end_size) {
     const size_t last = bytes.size() - end_size, first = last > 0xffff ? last - 0xffff : 0;

@@ -1,7 +1,6 @@
-// The files in a zip archive that stores them uncompressed, as PyTorch's do. zip64 included.
-// Nothing is inflated, and nothing read that is not asked for: LibTorch's PyTorchStreamReader
-// inflates the record `version` to whatever size it claims, so that a file of 3 MB takes all memory
-// there.
+// Reads zip archives that store their files uncompressed, as PyTorch's do; zip64 too. Nothing is
+// inflated, and only the files that are asked for are read: LibTorch's PyTorchStreamReader inflates
+// the record `version` to any size that it claims, so that a file of 3 MB can take all memory.
 #pragma once
 
 #include <map>
@@ -16,14 +15,14 @@ namespace composer {
 
 class ZipArchive {
  public:
-  /// bytes: the whole archive, which must outlive this object. Throws FormatError.
+  /// bytes: the whole archive; must outlive this object. Throws FormatError.
   explicit ZipArchive(std::span<const uint8_t> bytes);
 
-  /// The content of a file, a view of the archive; nothing when there is none of that name. Throws
-  /// FormatError when it is compressed, encrypted or not wholly inside the archive.
+  /// The content of a file, as a view of the archive; nothing when no file has the name. Throws
+  /// FormatError when the file is compressed, encrypted or not wholly inside the archive.
   std::optional<std::span<const uint8_t>> find(std::string_view name) const;
 
-  /// The first name, in alphabetical order, that ends with `ending`; nothing when there is none.
+  /// The first name, in alphabetical order, that ends with `ending`; nothing without one.
   std::optional<std::string> find_name(std::string_view ending) const;
 
  private:

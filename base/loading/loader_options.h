@@ -1,4 +1,4 @@
-// What whoever trains asks of a loader, whatever the data set.
+// Options of a loader, the same for all data sets.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 
 namespace composer {
 
-/// What to do about a sample that cannot be read.
+/// The effect of a sample that cannot be read.
 enum class OnBadSample {
-  error,    ///< end the run, naming the sample and the reason
-  skip,     ///< leave it out: its batch is smaller; one without any ends a training, else is empty
-  replace,  ///< take the next good sample of the epoch in its place
+  error,    ///< ends the run with an error that names the sample and the reason
+  skip,     ///< its batch is smaller; a batch without samples ends a training, else is empty
+  replace,  ///< the next good sample of the epoch takes its position
 };
 
-/// The words that recipes and command lines have for them.
+/// The words of recipes and command lines.
 inline const std::map<std::string, OnBadSample> on_bad_sample_words{
     {"error", OnBadSample::error}, {"skip", OnBadSample::skip}, {"replace", OnBadSample::replace}};
 
@@ -27,18 +27,17 @@ inline const std::string& on_bad_sample_word(OnBadSample what) {
       ->first;
 }
 
-/// One side of a set that is made two, class by class. The sides share no sample, whatever the
-/// batches and threads.
+/// One side of a data set that is split in two, class by class. The sides share no sample.
 struct Split {
-  double val = 0;  ///< share that is evaluated on, above 0 and below 1
+  double val = 0;  ///< the share of samples for evaluation, above 0 and below 1
   uint64_t seed = 1;
-  bool evaluation = false;  ///< the side: what is evaluated on, else what is trained on
+  bool evaluation = false;  ///< true: the evaluation side; false: the training side
 };
 
-/// Samples that are decoded when a set is opened, and handed out in place of all others.
+/// Samples that are decoded when a data set is opened, and returned in place of all others.
 struct DecodedSamples {
   int64_t most;
-  int64_t kept = 0;  ///< how many there are, once the set is open
+  int64_t kept = 0;  ///< the number of decoded samples, once the data set is open
 };
 
 struct LoaderOptions {
@@ -49,21 +48,21 @@ struct LoaderOptions {
   bool pin_memory = false;      ///< page-locked batches; only where there is a GPU
   OnBadSample on_bad_sample = OnBadSample::error;
   std::string resize_filter = "triangle";  ///< or "area"
-  bool ffcv_exact = false;                 ///< decode, crop and resize to the bytes that FFCV gives
-  std::string crop_index = "cache";  ///< where crop indices are kept: "beside", "cache", "off"
-  std::string index_dir{};           ///< the cache's folder; empty: the user's
-  double coefficient_cache = 0;      ///< GB for coefficients of JPEGs, kept there too; 0: none
+  bool ffcv_exact = false;                 ///< decode, crop and resize to the same bytes as FFCV
+  std::string crop_index = "cache";  ///< the location of crop indices: "beside", "cache", "off"
+  std::string index_dir{};           ///< the cache's folder; empty: the user's cache folder
+  double coefficient_cache = 0;      ///< GB for coefficients of JPEGs in that folder; 0: none
   int64_t rank = 0;                  ///< gets slice `rank` of `world_size` of each batch
   int64_t world_size = 1;
-  std::optional<int64_t> subset_num_batches =
-      std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
-  std::optional<Split> split = std::nullopt;  ///< of the data's training part; none = all samples
-  /// In order of their index, for messages, and for sets that find_classes_by_name(); may be empty.
+  /// Ends each epoch after this many batches; a warning when it has fewer.
+  std::optional<int64_t> subset_num_batches = std::nullopt;
+  std::optional<Split> split = std::nullopt;  ///< of the data's training part; none: all samples
+  /// By class index, for messages, and for data sets that find_classes_by_name(); may be empty.
   std::vector<std::string> class_names{};
-  bool tells = true;        ///< warn of what all ranks find; of several processes one does
-  bool makes_files = true;  ///< a set may write or copy what it is told to; false: what lies there
-  bool cold = false;        ///< to measure: each sample leaves the system's cache before it is read
-  std::shared_ptr<DecodedSamples> decoded{};  ///< to measure what decoding costs; null: none
+  bool tells = true;        ///< true: log the warnings that all ranks would log; one process does
+  bool makes_files = true;  ///< true: may write and copy files; false: uses existing files only
+  bool cold = false;        ///< for measuring: drops each sample from the page cache first
+  std::shared_ptr<DecodedSamples> decoded{};  ///< for measuring the cost of decoding; null: none
 };
 
 }  // namespace composer

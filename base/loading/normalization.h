@@ -1,12 +1,12 @@
-// How bytes of pixels become the numbers that networks take.
+// The normalization of pixels.
 #pragma once
 
 #include <vector>
 
 namespace composer {
 
-/// x -> (x - mean) / std for each channel, in units of the bytes 0..255. The vectors have one entry
-/// a channel.
+/// x -> (x - mean) / std for each channel, in units of the bytes 0..255. Each vector has one entry
+/// per channel.
 struct Normalization {
   std::vector<double> mean;
   std::vector<double> std;

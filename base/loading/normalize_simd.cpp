@@ -31,12 +31,12 @@ HWY_INLINE hn::VFromD<Floats> scaled(const uint8_t* in, const float* scale, cons
   return hn::Add(hn::Mul(values, hn::LoadU(d, scale)), hn::LoadU(d, shift));
 }
 
-/// In 32 bits, rounded to the nearest, halves to even; Highway's conversion cuts off.
+/// bfloat16 in 32 bits, rounded to the nearest, halves to even. Highway's conversion truncates.
 HWY_INLINE auto to_bf16(hn::VFromD<Floats> value) {
   const hn::Rebind<int32_t, Floats> d;
   const auto bits = hn::BitCast(d, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
-  // Of signed numbers: packing them clamps none.
+  // An arithmetic shift, so that packing clamps no number.
   return hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFF))));
 }
 

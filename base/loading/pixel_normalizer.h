@@ -1,5 +1,5 @@
-// Image bytes to normalised numbers on the CPU. The loader's threads use it for single images,
-// nn/network/normalize.h for batches.
+// Normalizes the pixels of images on the CPU: single images on the loader's threads, batches in
+// nn/network/normalize.h.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace composer {
 /// 255. The product is rounded before the sum.
 class PixelNormalizer {
  public:
-  /// One mean and one standard deviation, which is not 0, for each channel.
+  /// One mean and one standard deviation for each channel. No standard deviation is 0.
   PixelNormalizer(std::span<const double> mean, std::span<const double> std);
 
   /// Reads `values` bytes: whole pixels, channels interleaved.
   void run(const uint8_t* in, int64_t values, float* out) const;
 
-  /// The same, rounded to bfloat16 (halves to even).
+  /// run() with the results rounded to bfloat16 (halves to even).
   void run_bf16(const uint8_t* in, int64_t values, uint16_t* out) const;
 
   /// float32(1 / std) and float32(-mean / std) for each channel, the sequence repeated.

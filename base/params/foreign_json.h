@@ -1,5 +1,5 @@
-// JSON of files that others wrote. Copies, comparisons and dump() of nlohmann's values call
-// themselves for what lies within, as deep as a file says.
+// JSON of files that other programs wrote. Copies, comparisons and dump() of nlohmann's values are
+// recursive, as deep as a file nests.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,12 +8,12 @@
 
 namespace composer {
 
-/// Of a value, for messages: its first characters, or that it is an array or an object.
+/// A value for messages: its first 40 characters, "an array" or "an object".
 std::string shown_value(const nlohmann::json& value);
 std::string shown_value(const nlohmann::ordered_json& value);
 
-/// Json: nlohmann::json or ordered_json. Discarded where the text is no JSON, or more than 64
-/// arrays and objects lie within each other: what is not may be copied, compared and written.
+/// Json: nlohmann::json or ordered_json. The result is discarded when the text is no JSON, or nests
+/// deeper than 64 arrays and objects; any other result may be copied, compared and written.
 template <class Json>
 Json parse_foreign(std::string_view text);
 

@@ -1,9 +1,10 @@
 #include "base/params/json.h"
 
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -15,15 +16,8 @@ Json scalar_json(const Value& value) {
   if (value.quoted) return text;
   if (text == "true" || text == "false") return text == "true";
   if (text.empty() || text == "null" || text == "~") return nullptr;
-  const auto* const end = text.data() + text.size();
-  int64_t whole = 0;
-  if (const auto [at, error] = std::from_chars(text.data(), end, whole);
-      error == std::errc() && at == end)
-    return whole;
-  double real = 0;
-  if (const auto [at, error] = std::from_chars(text.data(), end, real);
-      error == std::errc() && at == end && std::isfinite(real))
-    return real;
+  if (const auto whole = to_number<int64_t>(text)) return *whole;
+  if (const auto real = to_number<double>(text); real && std::isfinite(*real)) return *real;
   return text;
 }
 

@@ -1,11 +1,11 @@
-// The kinds of components, and the keys by which recipes choose them.
+// The kinds of components, and the recipe keys that choose them.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-// The one list of kinds: X(kind, Base, word). kind: the catalog, and the word of `composer list`;
-// Base: what it builds; word: a single one.
+// The list of kinds: X(kind, Base, word). kind: the catalog, and the word of `composer list`; Base:
+// the class of its components; word: the singular.
 #define COMPOSER_KINDS(X)             \
   X(models, Model, model)             \
   X(datasets, Dataset, dataset)       \
@@ -15,9 +15,9 @@
   X(callbacks, Callback, callback)    \
   X(loggers, LogSink, logger)
 
-// The one list of a recipe's keys that choose components: X(key, kind, several, alters). key: also
-// the member of Recipe; several: whether it may name more than one; alters: whether the weights
-// that come of training depend on it.
+// The list of the recipe keys that choose components: X(key, kind, several, alters). key: also the
+// member of Recipe; several: whether it may name more than one component; alters: whether the
+// trained weights depend on it.
 #define COMPOSER_CHOICES(X)               \
   X(model, models, false, true)           \
   X(train_dataset, datasets, false, true) \
@@ -52,7 +52,7 @@ constexpr std::string_view name(ChoiceKey key) {
   return choice_facts[static_cast<size_t>(key)].key;
 }
 
-/// Where recipes, messages and checkpoints have a component: "algorithms.ema".
+/// The path of a component in recipes, messages and checkpoints: "algorithms.ema".
 inline std::string path_of(ChoiceKey key, std::string_view component) {
   return std::string(name(key)).append(1, '.').append(component);
 }

@@ -21,7 +21,7 @@ std::string digits(double number) {
   return out;
 }
 
-/// As people write it: 1 and 1000000, not 1.0 and 1.0e+06.
+/// Short digits for people: 1 and 1000000, not 1.0 and 1.0e+06.
 std::string brief(double number) {
   const bool whole = std::abs(number) < 1e15 && number == std::floor(number);
   return whole ? std::to_string(static_cast<int64_t>(number)) : digits(number);
@@ -43,7 +43,7 @@ void wrong_type(const Value& value, const std::string& path, const std::string& 
   report(value, path, "must be " + expected + ", not " + value.quote(), problems);
 }
 
-/// Whether `value` may be read on, after the rules that concern its words.
+/// Checks the rules about words. False, and a problem, for a word that is not allowed.
 bool words_allowed(const Value& value, const Rules& rules, const std::string& path,
                    Problems& problems) {
   if (value.kind != Value::Kind::scalar) return true;
@@ -70,18 +70,27 @@ bool number_allowed(double number, const Value& value, const Rules& rules, const
   return true;
 }
 
-/// Reads the whole of a scalar's text as a number.
+/// Reads the whole of a scalar's text as a number. type and out_of_range: for messages.
 template <class T>
-std::errc parse_number(const Value& value, T& out) {
-  if (value.kind != Value::Kind::scalar) return std::errc::invalid_argument;
-  std::string_view text = value.text;
+void read_number(const Value& value, const Rules& rules, const std::string& path,
+                 const std::string& type, const std::string& out_of_range, T& out,
+                 Problems& problems) {
+  if (!words_allowed(value, rules, path, problems)) return;
+  std::string_view text;
+  if (value.kind == Value::Kind::scalar) text = value.text;
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error == std::errc{} && end != text.data() + text.size()) return std::errc::invalid_argument;
-  return error;
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc::result_out_of_range)
+    report(value, path, "the number " + value.text + out_of_range, problems);
+  else if (error != std::errc{} || end != text.data() + text.size() ||
+           !std::isfinite(static_cast<double>(number)))
+    wrong_type(value, path, type, problems);
+  else if (number_allowed(static_cast<double>(number), value, rules, path, problems))
+    out = number;
 }
 
-/// Whether `name` stands in `text` as a whole word.
+/// Whether `text` has `name` as a whole word.
 bool has_word(std::string_view text, std::string_view name) {
   const auto in_word = [&](size_t i) {
     return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
@@ -91,7 +100,7 @@ bool has_word(std::string_view text, std::string_view name) {
   return false;
 }
 
-/// Whether `line` of a check() rests on a field that something is already wrong with.
+/// Whether a line of check() names a field that already has a problem.
 bool rests_on_problem(const std::string& line, const FieldSet& set, const std::string& path,
                       const Problems& problems) {
   return std::ranges::any_of(set.fields, [&](const Field& field) {
@@ -103,7 +112,7 @@ bool rests_on_problem(const std::string& line, const FieldSet& set, const std::s
   });
 }
 
-/// Puts each line of what check() said at the key it names, else at the map.
+/// Reports each line of check() at the key that it names, else at the map.
 void report_check(const std::string& said, const Value& map, const FieldSet& set,
                   const std::string& path, Problems& problems) {
   const Problems before = problems;
@@ -145,39 +154,26 @@ Rule Rule::or_exactly(double number) const {
 }
 
 std::string Rule::text() const {
-  std::string text;
-  switch (kind) {
-    case Kind::in:
-      text = "in [" + brief(low) + ", " + brief(high) + "]";
-      break;
-    case Kind::at_least:
-      text = "at least " + brief(low);
-      break;
-    case Kind::above:
-      text = "above " + brief(low);
-      break;
-    case Kind::one_of:
-      text = join(words);
-      break;
-    case Kind::required:
-      break;
-  }
-  if (exception) text += ", or " + brief(*exception);
-  return text;
+  const std::string text = kind == Kind::in         ? "in [" + brief(low) + ", " + brief(high) + "]"
+                           : kind == Kind::at_least ? "at least " + brief(low)
+                           : kind == Kind::above    ? "above " + brief(low)
+                                                    : join(words);
+  return exception ? text + ", or " + brief(*exception) : text;
+}
+
+std::string rules_text(const Rules& rules) {
+  std::string all;
+  for (const Rule& rule : rules)
+    if (const std::string text = rule.text(); !text.empty())
+      all += (all.empty() ? "" : ", ") + text;
+  return all;
 }
 
 bool Rule::allows(double number) const {
   if (exception && number == *exception) return true;
-  switch (kind) {
-    case Kind::in:
-      return low <= number && number <= high;
-    case Kind::at_least:
-      return number >= low;
-    case Kind::above:
-      return number > low;
-    default:
-      return true;
-  }
+  if (kind == Kind::in) return low <= number && number <= high;
+  if (kind == Kind::at_least) return number >= low;
+  return kind != Kind::above || number > low;
 }
 
 void read_value(const Value& value, const Rules&, const std::string& path, bool& out,
@@ -196,28 +192,12 @@ void read_value(const Value& value, const Rules&, const std::string& path, bool&
 
 void read_value(const Value& value, const Rules& rules, const std::string& path, int64_t& out,
                 Problems& problems) {
-  if (!words_allowed(value, rules, path, problems)) return;
-  int64_t number = 0;
-  const std::errc error = parse_number(value, number);
-  if (error == std::errc::result_out_of_range)
-    report(value, path, "the number " + value.text + " is too large", problems);
-  else if (error != std::errc{})
-    wrong_type(value, path, "a whole number", problems);
-  else if (number_allowed(static_cast<double>(number), value, rules, path, problems))
-    out = number;
+  read_number(value, rules, path, "a whole number", " is too large", out, problems);
 }
 
 void read_value(const Value& value, const Rules& rules, const std::string& path, double& out,
                 Problems& problems) {
-  if (!words_allowed(value, rules, path, problems)) return;
-  double number = 0;
-  const std::errc error = parse_number(value, number);
-  if (error == std::errc::result_out_of_range)
-    report(value, path, "the number " + value.text + " is too large or too small", problems);
-  else if (error != std::errc{} || !std::isfinite(number))
-    wrong_type(value, path, "a number", problems);
-  else if (number_allowed(number, value, rules, path, problems))
-    out = number;
+  read_number(value, rules, path, "a number", " is too large or too small", out, problems);
 }
 
 void read_value(const Value& value, const Rules& rules, const std::string& path, std::string& out,
@@ -274,21 +254,18 @@ Value write_value(double value) { return Value::scalar(digits(value)); }
 Value write_value(const std::string& value) { return Value::string(value); }
 Value write_value(const Time& value) { return Value::scalar(value.str()); }
 
-Field FieldCollector::start(const char* name, const char* doc, const Rules& rules) {
+Field FieldCollector::start(const char* name, const char* doc, Rules rules) {
   Field field;
   field.name = name;
   field.doc = doc;
-  for (const Rule& rule : rules) {
-    field.required = field.required || rule.kind == Rule::Kind::required;
-    if (const std::string text = rule.text(); !text.empty())
-      field.rules += (field.rules.empty() ? "" : ", ") + text;
-  }
+  field.required = std::ranges::find(rules, Rule::Kind::required, &Rule::kind) != rules.end();
+  field.rules = std::move(rules);
   return field;
 }
 
 namespace {
 
-/// Why there is no key of this name.
+/// The message for an unknown key.
 std::string why_unknown(const std::string& key, const FieldSet& set) {
   std::vector<std::string> known;
   for (const Field& field : set.fields) known.push_back(field.name);
@@ -352,8 +329,8 @@ std::vector<FieldDoc> describe(const FieldSet& set) {
       }
       continue;
     }
-    const std::string rules = field.rules.empty() ? "" : ", " + field.rules;
-    docs.push_back({field.name, field.type + rules,
+    const std::string rules = rules_text(field.rules);
+    docs.push_back({field.name, field.type + (rules.empty() ? "" : ", ") + rules,
                     field.required ? "required" : one_line(field.write()), field.doc});
   }
   return docs;

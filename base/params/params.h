@@ -7,11 +7,11 @@
 //     void fields(auto&& f) {
 //       f("smoothing", smoothing, "share of the label spread over all classes", in(0, 1));
 //     }
-//     std::string check() const;  // optional: "" or what contradicts what, a line each
+//     std::string check() const;  // optional: "" or the contradictions, a line each
 //   };
 //
-// Reading recipes, overrides, help, dumps and documentation all come from it. A line of check()
-// that starts with "key: " is reported at that key.
+// Recipes, overrides, help, dumps and documentation all use it. A line of check() that starts with
+// "key: " is reported at that key.
 // clang-format on
 #pragma once
 
@@ -29,8 +29,8 @@
 
 namespace composer {
 
-/// What a value must satisfy beyond its type. Of a list, each item must; of an optional, the value
-/// if there is one. Of a Time, the number must.
+/// A condition on a value beyond its type. It applies to each item of a list, to the value of an
+/// optional if there is one, and to the number of a Time.
 struct Rule {
   enum class Kind { in, at_least, above, one_of, required };
 
@@ -39,7 +39,7 @@ struct Rule {
   std::vector<std::string> words;
   std::optional<double> exception;
 
-  /// A number that is allowed though the rule forbids it: at_least(1).or_exactly(-1).
+  /// Also allows a number that the rule forbids: at_least(1).or_exactly(-1).
   Rule or_exactly(double number) const;
   /// "in [0, 1]", "at least 1, or -1", "resize or crop"; empty for `required`.
   std::string text() const;
@@ -53,6 +53,10 @@ Rule above(double low);
 inline const Rule required{.kind = Rule::Kind::required, .words = {}, .exception = {}};
 
 Rule one_of(std::vector<std::string> words);
+
+/// The texts of the rules, for people: "above 0, in [1, 3]"; empty where no rule has one.
+std::string rules_text(const Rules& rules);
+
 template <std::convertible_to<std::string>... Words>
 Rule one_of(Words... words) {
   return one_of(std::vector<std::string>{std::string(words)...});
@@ -69,18 +73,18 @@ struct FieldSet {
 /// One hyperparameter, whatever its type.
 struct Field {
   std::string name, doc;
-  std::string type;   ///< "number", "list of text", "time or none"; empty for a nested struct
-  std::string rules;  ///< "in [0, 1]"; may be empty
+  std::string type;  ///< "number", "list of text", "time or none"; empty for a nested struct
+  Rules rules;       ///< the conditions on the value
   bool required = false;
-  bool flag = false;  ///< a bool: a bare option means true
-  bool list = false;  ///< takes several words
+  bool flag = false;  ///< true: a bool, whose option without a value means true
+  bool list = false;  ///< true: takes several words
 
   /// Sets the member from `value`, or leaves it and adds to `problems`.
   std::function<void(const Value& value, const std::string& path, Problems& problems)> read;
   std::function<Value()> write;
-  /// Adds what is wrong with the member as it is.
+  /// Adds the problems of the member's present value.
   std::function<void(const std::string& path, Problems& problems)> check;
-  FieldSet nested;  ///< of a struct
+  FieldSet nested;  ///< the fields of a nested struct
 };
 
 /// Types of fields. read_value leaves `out` alone and reports when `value` does not fit. Numbers:
@@ -97,7 +101,7 @@ void read_value(const Value& value, const Rules& rules, const std::string& path,
 void read_value(const Value& value, const Rules& rules, const std::string& path, Time& out,
                 Problems& problems);
 
-/// Adds to `problems` what read_value() would say of a value that is not written anywhere.
+/// Adds the problems that read_value() would report for a value that no file or option has.
 template <class T>
 void check_value(const T&, const Rules&, const std::string&, Problems&) {}
 void check_value(int64_t value, const Rules& rules, const std::string& path, Problems& problems);
@@ -208,7 +212,7 @@ inline constexpr bool is_vector<std::vector<T>> = true;
 template <ParamsStruct P>
 FieldSet collect(P& params);
 
-/// The `f` that a struct's fields() is given.
+/// The argument of a struct's fields().
 class FieldCollector {
  public:
   explicit FieldCollector(FieldSet& set) : set_(set) {}
@@ -222,12 +226,12 @@ class FieldCollector {
       field.type = FieldType<T>::name();
       field.flag = std::is_same_v<T, bool>;
       field.list = is_vector<T>;
-      field.read = [&value, all = Rules{rules...}](const Value& from, const std::string& path,
-                                                   Problems& problems) {
+      field.read = [&value, all = field.rules](const Value& from, const std::string& path,
+                                               Problems& problems) {
         read_value(from, all, path, value, problems);
       };
       field.write = [&value] { return write_value(value); };
-      field.check = [&value, all = Rules{rules...}](const std::string& path, Problems& problems) {
+      field.check = [&value, all = field.rules](const std::string& path, Problems& problems) {
         check_value(value, all, path, problems);
       };
     }
@@ -235,7 +239,7 @@ class FieldCollector {
   }
 
  private:
-  static Field start(const char* name, const char* doc, const Rules& rules);
+  static Field start(const char* name, const char* doc, Rules rules);
 
   FieldSet& set_;
 };
@@ -253,20 +257,19 @@ FieldSet collect(P& params) {
 /// "path.key".
 std::string join_path(const std::string& path, const std::string& key);
 
-/// Sets all fields from `map`, whose key has the dotted `path`, and adds everything wrong with it
-/// to `problems`: unknown keys, types, rules, missing required keys, and what check() says, but for
-/// its lines that name a key with a problem: such a key has its old value then.
+/// Sets all fields from `map`, whose key has the dotted `path`. Adds its problems: unknown keys,
+/// types, rules, missing required keys, and the lines of check(), except lines that name a key with
+/// a problem: such a key keeps its old value.
 void read_fields(const Value& map, const FieldSet& set, const std::string& path,
                  Problems& problems);
 
-/// Adds to `problems` what is wrong with the fields as they are: rules, and what check() says.
+/// Adds the problems of the fields' present values: rules, and the lines of check().
 void check_fields(const FieldSet& set, const std::string& path, Problems& problems);
 
 /// All fields as a map.
 Value write_fields(const FieldSet& set);
 
-/// One line for people about each field, nested ones by dotted name: name, type and rules, default,
-/// documentation.
+/// The documentation of a field: name (dotted for nested fields), type and rules, default, text.
 struct FieldDoc {
   std::string name, type, default_text, doc;
 };

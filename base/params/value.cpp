@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -20,9 +19,9 @@
 namespace composer {
 namespace {
 
-constexpr size_t max_values = 100'000;  // of one recipe, aliases expanded
-constexpr size_t max_quoted = 80;       // characters of a value in a message
-constexpr size_t max_listed = 140;      // characters of alternatives in a message
+constexpr size_t max_values = 100'000;  ///< values of one recipe, aliases expanded
+constexpr size_t max_quoted = 80;       ///< characters of a value in a message
+constexpr size_t max_listed = 140;      ///< characters of alternatives in a message
 
 size_t count(const Value& value) {
   size_t sum = 1;
@@ -60,10 +59,10 @@ class TreeBuilder : public YAML::EventHandler {
     Value value;
     value.origin = at(mark);
     if (found == anchors_.end()) {
-      broken(mark, "an alias inside what it stands for: a cycle");
+      broken(at(mark), "an alias inside what it stands for: a cycle");
     } else if (values_ + count(found->second) > max_values) {
       if (!std::exchange(too_many_, true))
-        broken(mark, "aliases expand to more than " + std::to_string(max_values) + " values");
+        broken(at(mark), "aliases expand to more than " + std::to_string(max_values) + " values");
     } else {
       value = found->second;
       values_ += count(value);
@@ -86,8 +85,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     Value value;
     YAML::anchor_t anchor;
-    std::optional<std::string>
-        key;  // of a map, once its key was read and until its value is complete
+    std::optional<std::string> key;  ///< of a map's entry whose value is not complete yet
     Origin key_origin;
   };
 
@@ -102,9 +100,9 @@ class TreeBuilder : public YAML::EventHandler {
     return path;
   }
 
-  void broken(const YAML::Mark& mark, std::string message) {
-    broken_ = true;
-    problems_.push_back({at(mark), path(), std::move(message)});
+  void broken(const Origin& origin, std::string message) {
+    broken_ = true;  // parts of the tree are missing
+    problems_.push_back({origin, path(), std::move(message)});
   }
 
   void close() {
@@ -123,8 +121,8 @@ class TreeBuilder : public YAML::EventHandler {
     } else if (!top.key) {
       start_entry(top, value);
     } else {
-      // The parser places a missing value at the next token, perhaps lines below: its key is the
-      // better place.
+      // The parser gives a missing value the position of the next token, perhaps lines below; that
+      // of the key is better.
       if (value.kind == Value::Kind::null) value.origin = top.key_origin;
       if (const Value::Entry* first = entry(top.value, *top.key))
         problems_.push_back({top.key_origin, path(),
@@ -137,10 +135,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void start_entry(Open& map, const Value& key) {
     map.key_origin = key.origin;
-    if (key.kind != Value::Kind::scalar) {
-      broken_ = true;
-      problems_.push_back({key.origin, path(), "a key must be a word, not " + key.quote()});
-    }
+    if (key.kind != Value::Kind::scalar)
+      broken(key.origin, "a key must be a word, not " + key.quote());
     map.key = key.kind == Value::Kind::scalar ? key.text : "?";
   }
 
@@ -156,7 +152,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::map<YAML::anchor_t, Value> anchors_;
   size_t values_ = 0;
   bool too_many_ = false;
-  bool broken_ = false;  // parts of the tree are missing
+  bool broken_ = false;
 };
 
 bool plain_is_safe(const std::string& text) {
@@ -189,25 +185,15 @@ std::string quoted(const std::string& text) {
 }
 
 std::string inline_yaml(const Value& value) {
-  switch (value.kind) {
-    case Value::Kind::null:
-      return "null";
-    case Value::Kind::scalar:
-      return !value.quoted && plain_is_safe(value.text) ? value.text : quoted(value.text);
-    case Value::Kind::list: {
-      std::string out = "[";
-      for (const Value& item : value.items) out += (out.size() > 1 ? ", " : "") + inline_yaml(item);
-      return out + "]";
-    }
-    case Value::Kind::map: {
-      std::string out = "{";
-      for (const auto& [key, origin, item] : value.entries)
-        out += (out.size() > 1 ? ", " : "") + inline_yaml(Value::scalar(key)) + ": " +
-               inline_yaml(item);
-      return out + "}";
-    }
-  }
-  return {};
+  if (value.kind == Value::Kind::null) return "null";
+  if (value.kind == Value::Kind::scalar)
+    return !value.quoted && plain_is_safe(value.text) ? value.text : quoted(value.text);
+  std::string parts;
+  for (const Value& item : value.items) parts += (parts.empty() ? "" : ", ") + inline_yaml(item);
+  for (const auto& [key, origin, item] : value.entries)
+    parts +=
+        (parts.empty() ? "" : ", ") + inline_yaml(Value::scalar(key)) + ": " + inline_yaml(item);
+  return value.kind == Value::Kind::list ? "[" + parts + "]" : "{" + parts + "}";
 }
 
 void block_yaml(const Value& map, const std::string& indent, std::string& out) {
@@ -222,7 +208,7 @@ void block_yaml(const Value& map, const std::string& indent, std::string& out) {
   }
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) that make b of a.
+/// The number of edits (insert, delete, replace, swap of neighbours) from a to b.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -237,7 +223,7 @@ size_t distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-/// Of its column, counted from 1; 0 where none indents the line.
+/// The column, from 1, of a tab that indents the line; 0 without one.
 int tab_indent(const std::string& text, int line) {
   std::istringstream lines(text);
   std::string found;
@@ -251,13 +237,13 @@ int tab_indent(const std::string& text, int line) {
 
 std::string Problem::line() const {
   std::string out;
-  if (!place.option.empty()) {
-    out = "--" + place.option;
-    if (!path.empty() && path != place.option) out += ": " + path;
+  if (!origin.option.empty()) {
+    out = "--" + origin.option;
+    if (!path.empty() && path != origin.option) out += ": " + path;
   } else {
-    out = place.file;
-    if (place.line > 0)
-      out += ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
+    out = origin.file;
+    if (origin.line > 0)
+      out += ":" + std::to_string(origin.line) + ":" + std::to_string(origin.column);
     if (!path.empty()) out += (out.empty() ? "" : ": ") + path;
   }
   out += (out.empty() ? "" : ": ") + message;
@@ -267,8 +253,8 @@ std::string Problem::line() const {
 
 std::vector<std::string> lines(Problems problems) {
   std::ranges::stable_sort(problems, {}, [](const Problem& p) {
-    return std::tuple(!p.place.option.empty() || p.place.position > 0, p.place.line, p.place.column,
-                      p.place.position);
+    return std::tuple(!p.origin.option.empty() || p.origin.position > 0, p.origin.line,
+                      p.origin.column, p.origin.position);
   });
   std::vector<std::string> out;
   for (const Problem& problem : problems) out.push_back(problem.line());
@@ -326,32 +312,24 @@ bool Value::none() const {
 }
 
 std::string Value::quote() const {
-  switch (kind) {
-    case Kind::null:
-      return "nothing";
-    case Kind::scalar:
-      return "'" + (text.size() <= max_quoted ? text : text.substr(0, max_quoted) + "...") + "'";
-    case Kind::list:
-      return "a list";
-    case Kind::map:
-      return "a map";
-  }
-  return {};
+  if (kind == Kind::scalar)
+    return "'" + (text.size() <= max_quoted ? text : text.substr(0, max_quoted) + "...") + "'";
+  return kind == Kind::null ? "nothing" : kind == Kind::list ? "a list" : "a map";
 }
 
 std::optional<Value> parse_yaml(const std::string& text, const std::string& file,
                                 Problems& problems) {
   const Origin whole{.file = file, .option = {}};
-  const auto refuse = [&](Origin place, std::string message) {
-    problems.push_back({std::move(place), "", std::move(message)});
+  const auto refuse = [&](Origin origin, std::string message) {
+    problems.push_back({std::move(origin), "", std::move(message)});
     return std::nullopt;
   };
   if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
     const std::string_view before = std::string_view(text).substr(0, bad);
-    Origin place = whole;
-    place.line = static_cast<int>(std::ranges::count(before, '\n')) + 1;
-    place.column = static_cast<int>(bad - (before.rfind('\n') + 1)) + 1;
-    return refuse(std::move(place), "not UTF-8 text");
+    Origin origin = whole;
+    origin.line = static_cast<int>(std::ranges::count(before, '\n')) + 1;
+    origin.column = static_cast<int>(bad - (before.rfind('\n') + 1)) + 1;
+    return refuse(std::move(origin), "not UTF-8 text");
   }
   TreeBuilder builder(file, problems);
   try {
@@ -363,14 +341,14 @@ std::optional<Value> parse_yaml(const std::string& text, const std::string& file
     if (parser.HandleNextDocument(second))
       return refuse(second.take().origin, "a second document; a recipe is one");
   } catch (const YAML::Exception& error) {
-    Origin place = whole;
+    Origin origin = whole;
     if (!error.mark.is_null())
-      place.line = error.mark.line + 1, place.column = error.mark.column + 1;
-    if (const int tab = tab_indent(text, place.line); tab > 0) {
-      place.column = tab;
-      return refuse(std::move(place), "a tab indents this line; YAML takes spaces alone");
+      origin.line = error.mark.line + 1, origin.column = error.mark.column + 1;
+    if (const int tab = tab_indent(text, origin.line); tab > 0) {
+      origin.column = tab;
+      return refuse(std::move(origin), "a tab indents this line; YAML takes spaces alone");
     }
-    return refuse(std::move(place), "not valid YAML: " + error.msg);
+    return refuse(std::move(origin), "not valid YAML: " + error.msg);
   }
   if (builder.broken()) return std::nullopt;
   Value root = builder.take();
@@ -398,7 +376,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
     if (const size_t d = distance(lower, lower_case(candidate)); d < best_distance)
       best = &candidate, best_distance = d;
   if (best != nullptr || word.size() < 4) return best != nullptr ? *best : "";
-  // Of those whose first or last part it is, the shortest: "cosine" is cosine_decay.
+  // The shortest name with `word` as its first or last part: "cosine" is cosine_decay.
   for (const std::string& candidate : known) {
     const auto name = lower_case(candidate);
     if (name.starts_with(lower + "_") || name.ends_with("_" + lower))

@@ -1,6 +1,5 @@
-// A recipe as it was written: a tree of values, each of which knows where it came from. What YAML's
-// own node tree would lose or accept silently (duplicate keys, cycles, where a value stood) is kept
-// or refused here.
+// A recipe as it was written: a tree of values with their origins. Duplicate keys and cycles, which
+// YAML's own node tree accepts silently, are refused; positions, which it loses, are kept.
 #pragma once
 
 #include <optional>
@@ -10,18 +9,18 @@
 
 namespace composer {
 
-/// Where a value came from: a place in a file, an override on the command line, or nowhere (a
+/// The origin of a value: a position in a file, an override on the command line, or none (a
 /// default).
 struct Origin {
   std::string file;
-  int line = 0, column = 0;  ///< from 1; 0 = the file as a whole
-  std::string option;        ///< the override as typed, without dashes; then the rest is empty
-  int position = 0;          ///< of the override among the words of the command line
+  int line = 0, column = 0;  ///< from 1; 0: the file as a whole
+  std::string option;        ///< the override as typed, without dashes; file is empty then
+  int position = 0;          ///< the override's position among the words of the command line
 };
 
-/// What is wrong with the key `path` (dotted; may be empty).
+/// A problem with the key `path` (dotted; may be empty).
 struct Problem {
-  Origin place;
+  Origin origin;
   std::string path;
   std::string message;
 
@@ -30,7 +29,7 @@ struct Problem {
 };
 using Problems = std::vector<Problem>;
 
-/// One line each, in the order of their places: files first, then the command line.
+/// A line for each problem, in the order of their origins: files first, then the command line.
 std::vector<std::string> lines(Problems problems);
 
 struct Value {
@@ -38,10 +37,10 @@ struct Value {
   struct Entry;
 
   Kind kind = Kind::null;
-  std::string text;            ///< of a scalar
-  bool quoted = false;         ///< a scalar in quotes is text, whatever it says
-  std::vector<Value> items;    ///< of a list
-  std::vector<Entry> entries;  ///< of a map, in order, no key twice
+  std::string text;            ///< a scalar's text
+  bool quoted = false;         ///< true: a scalar in quotes, which is always text
+  std::vector<Value> items;    ///< a list's items
+  std::vector<Entry> entries;  ///< a map's entries, in order, no key twice
   Origin origin;
 
   static Value scalar(std::string text, Origin origin = {});
@@ -52,13 +51,13 @@ struct Value {
   /// The value under `key` of a map, or null.
   const Value* find(std::string_view key) const;
   Value* find(std::string_view key);
-  /// Puts `value` under `key`, in place of what is there.
+  /// Sets the value under `key`, replacing an old one.
   void set(std::string key, Value value, Origin key_origin = {});
 
-  /// Nothing was given: null, or without quotes no text, `none` or, as YAML has it, `null` or `~`,
-  /// in letters of any case.
+  /// Whether the value means nothing: null, or, without quotes, an empty text, `none`, `null` or
+  /// `~`, in letters of any case.
   bool none() const;
-  /// For messages: 'text', a list, a map, nothing.
+  /// The value for messages: 'text', a list, a map, nothing.
   std::string quote() const;
 };
 
@@ -68,8 +67,8 @@ struct Value::Entry {
   Value value;
 };
 
-/// Reads one YAML document that is a map, or empty. Everything wrong with it is added to
-/// `problems`. Nothing when it is so broken that reading on would only report more of the same.
+/// Reads one YAML document that is a map, or empty. Adds its problems to `problems`. Returns
+/// nothing when parts of the document cannot be read.
 std::optional<Value> parse_yaml(const std::string& text, const std::string& file,
                                 Problems& problems);
 
@@ -79,14 +78,14 @@ std::string to_yaml(const Value& value);
 /// A value on one line, for help and messages.
 std::string one_line(const Value& value);
 
-/// The nearest of `known` to `word` by edit distance; else the shortest one of which it is the
-/// first or last part; empty when none is near.
+/// The nearest of `known` to `word` by edit distance; else the shortest known name that begins or
+/// ends with `word` as a part; empty when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 /// "; did you mean 'x'?" for the nearest of `known`, or empty when none is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
-/// did_you_mean(); where that is empty "; one of: ..." when these are few, else nothing.
+/// did_you_mean(); if that is empty, "; one of: ..." for few known names, else nothing.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace composer

@@ -19,10 +19,11 @@ namespace {
 
 constexpr size_t longest_line = 16 << 20;
 
-/// Of 64 KiB at a time: all that a pipe holds, and no more of a program that never stops writing.
+/// Reads of 64 KiB at a time: all that a pipe holds, but not all of a program that never stops.
 constexpr int most_reads = 16;
 
-/// What the new process needs, made before the fork: after it, nothing may allocate.
+/// The arguments and environment of the new process, made before the fork: after it, nothing may
+/// allocate.
 struct Words {
   explicit Words(const Command& command)
       : program(std::filesystem::absolute(command.program).string()) {
@@ -47,18 +48,13 @@ struct Words {
   std::vector<char*> arguments, environment;
 };
 
-/// What the new process could not do, and why: its message to the one that started it.
+/// The message of a new process that failed to start its program.
 struct StartProblem {
   enum Step { enter_folder, start } step;
   int error;
 };
 
-std::string text_of(const StartProblem& problem, const Command& command) {
-  if (problem.step == StartProblem::start) return cannot_be_started(command.program, problem.error);
-  return command.folder.string() + ": cannot be entered: " + std::strerror(problem.error);
-}
-
-/// Of one that somebody else waited for: as if it had been killed.
+/// The exit status of a process; that of a killed one if somebody else has waited for it.
 int wait_for(pid_t process) {
   int status = SIGKILL;
   while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
@@ -90,21 +86,21 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// Handlers are this program's; what is ignored stays so.
+/// Resets this program's signal handlers; ignored signals stay ignored.
 void forget_handlers() {
   for (int number = 1; number < NSIG; ++number) {
     if (!is_ignored(number)) ::signal(number, SIG_DFL);
   }
 }
 
-/// In the new process. reader: what its input becomes; -1: it is empty. writers: what its output
-/// and errors become; -1: they stay.
+/// Becomes the program, in the new process; returns only on failure. reader: its input; -1: empty.
+/// writers: its output and errors; -1: unchanged.
 StartProblem become(const Command& command, const Words& words, int reader,
                     const std::array<int, 2>& writers, pid_t parent,
                     const SignalsBlocked& blocked) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(128 + SIGKILL);  // it died before that was set
+  if (::getppid() != parent) ::_exit(128 + SIGKILL);  // the parent died before prctl()
   const int input = reader >= 0 ? reader : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (input >= 0) ::dup2(input, STDIN_FILENO);
   if (writers[0] >= 0) ::dup2(writers[0], STDOUT_FILENO);
@@ -112,7 +108,7 @@ StartProblem become(const Command& command, const Words& words, int reader,
   if (!command.folder.empty() && ::chdir(command.folder.c_str()) != 0)
     return {StartProblem::enter_folder, errno};
   forget_handlers();
-  ::signal(SIGXFSZ, SIG_DFL);  // which the program itself ignores
+  ::signal(SIGXFSZ, SIG_DFL);  // this program ignores it
   blocked.restore();
   ::execve(words.program.c_str(), words.arguments.data(), words.environment.data());
   return {StartProblem::start, errno};
@@ -173,7 +169,7 @@ void Child::begin(const Command& command, int input, const std::array<int, 2>& w
   ::close(writer);
   StartProblem problem{};
   ssize_t size = 0;
-  // Ends once the program has begun: its end of the pipe is closed by that.
+  // Ends once the program has begun, which closes its end of the pipe.
   if (id_ > 0)
     while ((size = ::read(reader, &problem, sizeof problem)) < 0 && errno == EINTR) {
     }
@@ -183,7 +179,9 @@ void Child::begin(const Command& command, int input, const std::array<int, 2>& w
                    ": no process can be made for it: " + std::strerror(fork_error));
   if (size != sizeof problem) return;
   wait_for(id_);
-  throw UserError(text_of(problem, command));
+  if (problem.step == StartProblem::start)
+    throw UserError(cannot_be_started(command.program, problem.error));
+  throw UserError(command.folder.string() + ": cannot be entered: " + std::strerror(problem.error));
 }
 
 Child::~Child() {
@@ -205,7 +203,7 @@ void Child::signal(int number) const {
 }
 
 void Child::signal_group(int number) const {
-  if (running() && ::kill(-id_, number) != 0) signal(number);  // it has made itself another group
+  if (running() && ::kill(-id_, number) != 0) signal(number);  // it has left its group
 }
 
 void Child::kill() const {
@@ -250,7 +248,7 @@ void Child::close(Stream stream) {
 
 bool Child::has_ended() const {
   siginfo_t info{};
-  // Left as a zombie for now, so that its group's number stays its own.
+  // Stays a zombie for now, so that no other group gets its number.
   const int result = ::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT);
   return result == 0 ? info.si_pid == id_ : errno == ECHILD;
 }

@@ -29,7 +29,7 @@ void handle(int signal) {
   if (since > same_request_seconds) _exit(128 + signal);
 }
 
-/// Nothing has been received.
+/// Forgets an earlier signal.
 auto fresh_handler() {
   received = 0;
   return handle;

@@ -1,5 +1,5 @@
-// Signals that ask for the end: the first asks the loop to finish its step and save, the second
-// stops the process at once.
+// Signals that interrupt a run: after the first, the loop finishes its step and saves; the second
+// ends the process at once.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,16 @@
 
 namespace composer {
 
-/// SIGINT (Ctrl-C) and SIGTERM, and, unless they are ignored, as nohup has it, SIGHUP (a closed
-/// terminal) and SIGUSR1 (SLURM's --signal=USR1).
+/// SIGINT (Ctrl-C) and SIGTERM; and, unless they are ignored (nohup), SIGHUP (a closed terminal)
+/// and SIGUSR1 (SLURM's --signal=USR1).
 std::vector<int> ending_signals();
 
-/// Whether an exit status is 128 + one of these signals: the program was interrupted, which is no
-/// failure.
+/// Whether an exit status is 128 + SIGINT, SIGTERM, SIGHUP or SIGUSR1: an interruption, no failure.
 bool is_interruption(int status);
 
-/// Takes over ending_signals() for its lifetime. A SIGHUP has SIGPIPE ignored from then on: readers
-/// of what this process writes may be gone too. A SIGINT or SIGTERM after a SIGHUP or SIGUSR1,
-/// which only announce the end, is a first one. One lives at a time.
+/// Handles ending_signals() for its lifetime. After a SIGHUP, SIGPIPE is ignored: the readers of
+/// this process's output may be gone too. SIGHUP and SIGUSR1 only announce the end: a SIGINT or
+/// SIGTERM after them counts as the first. Only one guard may exist at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -27,7 +26,7 @@ class InterruptGuard {
   SignalHandlers handlers_;
 };
 
-/// The signal received since the guard was made, 0 for none.
+/// The signal received since the guard was made; 0 without one.
 int received_signal();
 
 }  // namespace composer

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t most_kept = 1 << 20;
 
-/// How much of `text` to write at once: a pipe that is writable takes PIPE_BUF without waiting.
+/// The number of bytes to write at once: a writable pipe takes PIPE_BUF bytes without waiting.
 size_t next_piece(std::string_view text) {
   if (text.size() <= PIPE_BUF) return text.size();
   const size_t last_newline = text.rfind('\n', PIPE_BUF - 1);
@@ -48,7 +48,7 @@ void LineWriter::give_up() {
 
 bool LineWriter::full() const { return waiting_.size() > most_kept; }
 
-/// So is one that is closed, or whose reader is gone: the next write tells.
+/// Also true for a closed descriptor, or one without a reader: the next write fails then.
 bool LineWriter::writable() const {
   pollfd output{descriptor_, POLLOUT, 0};
   return ::poll(&output, 1, 0) > 0;

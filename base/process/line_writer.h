@@ -1,4 +1,4 @@
-// Lines for a terminal, pipe or file that takes them when it can.
+// Lines for a terminal, pipe or file, written without waiting.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +7,27 @@
 
 namespace composer {
 
-/// Keeps lines until the descriptor takes them, so that nobody waits for a reader who has stopped
-/// reading. Lines that fit into PIPE_BUF come in one piece, between those of others who write there
-/// too. Where writing fails, what was to be written is dropped, and counted.
-/// A SIGPIPE is the caller's.
+/// Keeps lines until the descriptor takes them, so that a reader who has stopped reading blocks
+/// nobody. Lines that fit into PIPE_BUF stay in one piece when several processes write. When a
+/// write fails, all kept lines are dropped and counted. Writing may raise SIGPIPE.
 class LineWriter {
  public:
-  /// The descriptor may block or not, and stays the caller's.
+  /// The descriptor may be blocking or not. The caller closes it.
   explicit LineWriter(int descriptor) : descriptor_(descriptor) {}
 
   int descriptor() const { return descriptor_; }
 
-  /// Prefix, line and a newline.
+  /// Adds prefix, line and a newline.
   void add(std::string_view prefix, std::string_view line);
-  /// Writes what can be written without waiting.
+  /// Writes as much as possible without waiting.
   void write();
-  /// Whether something is still to be written, when descriptor() is writable.
+  /// Whether kept lines wait for descriptor() to be writable.
   bool waits() const { return !waiting_.empty(); }
-  /// Whether more than 1 MiB is: lines had better come later.
+  /// Whether more than 1 MiB is kept. Callers should add no more lines then.
   bool full() const;
-  /// Drops what is still to be written.
+  /// Drops all kept lines.
   void give_up();
-  /// Lines that were, or the ends of them.
+  /// The number of lines dropped, whole or in part.
   int64_t dropped() const { return dropped_; }
 
  private:

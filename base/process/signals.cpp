@@ -15,7 +15,7 @@
 namespace composer {
 namespace {
 
-/// Where the handler leaves a byte for each signal.
+/// The pipe's end to which the handler writes a byte for each signal.
 std::atomic<int> writer{-1};
 
 void note(int number) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "base/clock.h"
@@ -13,10 +12,10 @@
 namespace composer {
 namespace {
 
-/// Between looks at groups whose child has ended: nothing tells of their end.
+/// Seconds between checks of a group whose child has ended: no signal tells when the group ends.
 constexpr double look_seconds = 0.05;
 
-/// Between calls of SupervisorOptions::look.
+/// Seconds between calls of SupervisorOptions::look.
 constexpr double watch_seconds = 0.4;
 
 constexpr std::array streams{Stream::output, Stream::errors};
@@ -27,8 +26,8 @@ bool asks_to_end(int signal) {
          signal == SIGUSR1;
 }
 
-/// Those to be passed on, the news of an end, and a reader's going away, which children may not be
-/// told to ignore. A hang-up that nohup had ignored stays so, and so does an ignored SIGUSR1.
+/// The signals to pass on; SIGCHLD; and SIGPIPE, which is handled because children would inherit an
+/// ignored one. Ignored SIGHUP (nohup), SIGUSR1 and SIGPIPE stay ignored.
 std::vector<int> signals_to_take() {
   std::vector<int> numbers{SIGINT, SIGTERM, SIGQUIT, SIGUSR2, SIGTSTP, SIGCHLD};
   for (const int number : {SIGHUP, SIGUSR1, SIGPIPE})
@@ -45,7 +44,7 @@ Supervisor::~Supervisor() {
   if (any_running()) end();
   try {
     wait();
-  } catch (...) {  // lines that cannot be taken: what still runs is killed with children_
+  } catch (...) {  // take_line has thrown: running children are killed with children_
   }
 }
 
@@ -117,7 +116,7 @@ void Supervisor::wait_for_news() {
          std::isinf(seconds) ? -1 : static_cast<int>(seconds * 1000) + 1);
 }
 
-/// Until something is to be done that no descriptor tells of.
+/// Seconds until the next task that no descriptor announces.
 double Supervisor::seconds_to_wait() const {
   double seconds = std::numeric_limits<double>::infinity();
   if (!any_running()) return seconds;
@@ -145,7 +144,8 @@ void Supervisor::pass_on(int signal) {
   for (const auto& child : children_) child.signal(signal);
 }
 
-/// By SIGTSTP's own rule: where nobody could continue this process, it does not stop.
+/// Raises SIGTSTP with its default action, so that this process does not stop where nobody could
+/// continue it.
 void Supervisor::stop_together() {
   signal_all(SIGTSTP);
   struct sigaction stop {
@@ -169,7 +169,7 @@ void Supervisor::ask_to_end(int signal) {
   signal_all(signal);
 }
 
-/// An end that was asked for is no failure: the others are ending too, by their own rules.
+/// A child that ends by the requested signal has not failed: the others are ending too.
 void Supervisor::reap() {
   for (size_t i = 0; i < children_.size(); ++i) {
     auto& child = children_[i];
@@ -190,7 +190,7 @@ void Supervisor::end(std::optional<double> grace_seconds) {
   signal_all(SIGTERM);
 }
 
-/// 0: they are not spared.
+/// The time until which children are spared; 0 when they are not.
 double Supervisor::spared_until() const {
   return ending_since_ && options_.spared_until ? options_.spared_until(*ending_since_) : 0;
 }
@@ -205,7 +205,8 @@ void Supervisor::signal_all(int signal) {
   for (const auto& child : children_) child.signal_group(signal);
 }
 
-/// What a child has started may be what saves, where the child itself is a shell.
+/// Seconds for a group after its child has ended: where the child is a shell, its group may be
+/// saving.
 double Supervisor::rest_seconds() const {
   const double now = steady_seconds();
   const bool over = kill_at_ && now >= *kill_at_;

@@ -1,4 +1,4 @@
-// Programs that belong together: started, heard and ended as one.
+// A group of programs that are started, read and ended together.
 #pragma once
 
 #include <array>
@@ -16,62 +16,62 @@
 namespace composer {
 
 struct SupervisorOptions {
-  /// Between asking a child to end (SIGTERM, a second Ctrl-C) and SIGKILL.
+  /// Seconds between asking a child to end (SIGTERM, a second Ctrl-C) and SIGKILL.
   double grace_seconds = 10;
-  /// Between the first request for the end and SIGKILL; by default only a second one is enforced.
+  /// Seconds between the first request to end and SIGKILL; by default only a second one is
+  /// enforced.
   double first_grace_seconds = std::numeric_limits<double>::infinity();
-  /// Asked as children are to be killed that `since` then have been asked to end, by this process's
-  /// signals or by it: until when they are spared. Both in seconds of the steady clock. Null: they
-  /// are not.
+  /// Called before children are killed that were asked to end at `since`. Returns the time until
+  /// which they are spared. Both times are steady_seconds(). Null: they are not spared.
   std::function<double(double since)> spared_until;
-  /// The first child that fails ends the others.
+  /// True: the first child that fails ends the others.
   bool fail_together = true;
-  /// So long after it failed: they may be ending by themselves.
+  /// Seconds between the failure and that end: the others may be ending by themselves.
   double settle_seconds = 0;
-  /// Which statuses are failures; null: all but 0. A child that ends with another one by itself
-  /// asks the others to end too (SIGTERM), after settle_seconds.
+  /// Whether an exit status other than 0 is a failure; null: always. When a child ends by itself
+  /// with a status that is neither 0 nor a failure, the others are asked to end too (SIGTERM),
+  /// after settle_seconds.
   std::function<bool(int status)> fails;
   /// Called about twice a second while children run.
   std::function<void()> look;
-  /// Takes each line of child `number`; null to let children write where this process writes.
+  /// Takes each line of child `number`; null lets children write to this process's output.
   std::function<void(size_t number, Stream stream, std::string_view line)> take_line;
-  /// Where take_line leaves the lines of output and of errors, if it does: what waits there is
-  /// written meanwhile, and a stream is not read while its writer is full. They outlive the
-  /// supervisor.
+  /// The writers to which take_line adds lines of output and of errors; may be null. The supervisor
+  /// writes their kept lines, and does not read a stream while its writer is full. They must
+  /// outlive the supervisor.
   std::array<LineWriter*, 2> writers{};
 };
 
-/// Starts programs and sees them to their end, which is no later than its own. While it lives,
-/// SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to every child that runs, each once, as
-/// the number that came; SIGTSTP stops and continues them with this process. SIGUSR2 goes to the
-/// child alone; the others, which ask for the end, and SIGTSTP go to all that a child has started
-/// in its group. What asks for the end may come twice at once (shells signal a process, then its
-/// group): within half a second it counts once. Asked for a second time, children that still run
-/// after the grace time are killed. A SIGPIPE of this process is ignored. To be used by one thread,
-/// which lives as long as the children.
+/// Starts programs, which end no later than this object. While it lives, SIGINT, SIGTERM, SIGHUP,
+/// SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to every running child; SIGTSTP stops and continues
+/// the children with this process. SIGUSR2 goes to the child alone. The other signals, which ask
+/// for the end, and SIGTSTP go to the child's process group. Requests to end within half a second
+/// count as one: shells signal a process, then its group. After a second request, children that
+/// still run after the grace time are killed. SIGPIPE is ignored in this process. One thread uses
+/// the supervisor, and must live as long as the children.
 class Supervisor {
  public:
   explicit Supervisor(SupervisorOptions options = {});
   /// Children that still run are asked to end, and killed after the grace time.
   ~Supervisor();
 
-  /// The child's number, from 0 on. heard: its lines are for take_line, if there is one. UserError
-  /// naming the program when it cannot be started.
+  /// Starts a child and returns its number, from 0 on. heard: its lines go to take_line, if there
+  /// is one. UserError names the program when it cannot be started.
   size_t start(const Command& command, bool heard = true);
-  /// Returns when every child has ended and the writers have written all, or after an end that is
-  /// asked for while they alone are waited for.
+  /// Returns when every child has ended and the writers have written all, or when an end is
+  /// requested while only the writers are waited for.
   void wait();
-  /// Asks the children to end, and kills them after the grace time, or after another one.
+  /// Asks the children to end, and kills them after grace_seconds, by default the options'.
   void end(std::optional<double> grace_seconds = {});
 
   /// The exit status of a child, or 128 + the signal that ended it; -1 while it runs.
   int status(size_t number) const { return children_[number].status(); }
-  /// That of the child which failed first; 0 when none did.
+  /// The status of the child that failed first; 0 without a failure.
   int status() const { return first_failure_; }
   /// The children that failed before this process ended or killed them, in the order in which they
   /// ended.
   const std::vector<size_t>& failed() const { return failed_; }
-  /// The signal that last asked this process for the end; 0 for none.
+  /// The signal that last asked this process to end; 0 without one.
   int asked_by() const { return asked_by_; }
 
  private:
@@ -95,11 +95,11 @@ class Supervisor {
   Signals signals_;
   std::deque<Child> children_;
   std::vector<size_t> failed_;
-  bool ending_ = false;  ///< by this process
-  /// Seconds of the steady clock. ending_since_: children have known that they may be killed.
+  bool ending_ = false;  ///< true: this process ends the children
+  /// steady_seconds(). ending_since_: when the children were told that they may be killed.
   std::optional<double> asked_at_, follow_at_, end_at_, ending_since_, kill_at_;
-  double next_look_ = 0;  ///< so too
-  int asked_by_ = 0;      ///< the signal
+  double next_look_ = 0;  ///< steady_seconds()
+  int asked_by_ = 0;      ///< the signal that last asked for the end
   int first_failure_ = 0;
 };
 

@@ -1,6 +1,5 @@
 #include "base/remote/aws_profile.h"
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -19,25 +18,26 @@ fs::path file_path(const char* variable, const char* name) {
   return home.empty() ? fs::path() : fs::path(home) / ".aws" / name;
 }
 
-AwsFile read(const fs::path& path) {
+AwsFile read_aws_file(const fs::path& path) {
   std::error_code error;
   if (path.empty() || !fs::exists(path, error)) return {};
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw UserError(path.string() + ": cannot be read");
-  return parse_aws_file(text.str());
+  return parse_aws_file(text_of_file(path, path.string()));
 }
 
 }  // namespace
 
+std::string text_of_file(const fs::path& path, const std::string& name) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw UserError(name + ": cannot be read");
+  return text.str();
+}
+
 AwsFile parse_aws_file(std::string_view text) {
   AwsFile file;
   std::map<std::string, std::string>* section = nullptr;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const std::string_view line : separated(text, '\n')) {
     const std::string content = trimmed(line);
     if (content.empty() || content[0] == '#' || content[0] == ';') continue;
     if (content[0] == '[') {
@@ -66,7 +66,7 @@ AwsProfile read_aws_profile() {
   const std::string named = environment_value("AWS_PROFILE");
   const fs::path credentials_path = file_path("AWS_SHARED_CREDENTIALS_FILE", "credentials");
   const fs::path config_path = file_path("AWS_CONFIG_FILE", "config");
-  AwsFile credentials = read(credentials_path), config = read(config_path);
+  AwsFile credentials = read_aws_file(credentials_path), config = read_aws_file(config_path);
   AwsProfile profile;
   profile.name = named.empty() ? "default" : named;
   const std::string in_config = "profile " + profile.name;
@@ -75,12 +75,9 @@ AwsProfile read_aws_profile() {
   if (!named.empty() && !found && named != "default")
     throw UserError("AWS_PROFILE=" + named + ": neither " + credentials_path.string() + " nor " +
                     config_path.string() + " has this profile");
-  if (const auto part = credentials.find(profile.name); part != credentials.end())
-    profile.credentials = part->second;
-  if (profile.name == "default")
-    if (const auto part = config.find("default"); part != config.end())
-      profile.config = part->second;
-  if (const auto part = config.find(in_config); part != config.end()) profile.config = part->second;
+  profile.credentials = credentials[profile.name];
+  const bool is_plain = profile.name == "default" && !config.contains(in_config);
+  profile.config = config[is_plain ? "default" : in_config];
   return profile;
 }
 

@@ -23,20 +23,13 @@ namespace fs = std::filesystem;
 constexpr char kMagic[16] = "composer blocks";
 constexpr uint64_t kGenerations = 0xFFFF;
 
-/// A name of the time since the system started.
-std::string system_start() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
-
 }  // namespace
 
 struct BlockTable::Header {
   char magic[16];
   uint64_t bytes, block_bytes, blocks;
-  char start[40];  ///< system_start() of who opened it last
-  uint64_t boot;   ///< counts the starts
+  char start[40];  ///< the boot_id when the table was last opened
+  uint64_t boot;   ///< the number of boots
   std::atomic<int64_t> last_used;
   std::atomic<uint64_t> cleared;
   char identity[4096];
@@ -80,7 +73,7 @@ void BlockTable::create(const fs::path& path, const std::string& identity,
     file.write({reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof values[0]});
   };
   write(std::span(&head, 1));
-  // Written, not left out: a disk that is full must not be met through the mapping.
+  // Zeros are written: writing to the mapping must not meet a full disk.
   const std::vector<Entry> nothing(8192);
   for (uint64_t left = bounds.count(); left > 0;) {
     const auto part = std::span(nothing).first(std::min<uint64_t>(left, nothing.size()));
@@ -108,7 +101,7 @@ BlockTable::BlockTable(const fs::path& path) {
 BlockTable::~BlockTable() { ::munmap(memory_, size_); }
 
 void BlockTable::map(const fs::path& path) {
-  const auto fail = [&] { return RunError(path.string() + ": " + std::strerror(errno)); };
+  const auto fail = [&] { return RunError(failure_text(path, errno)); };
   const int file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0) throw fail();
   struct stat status {};
@@ -148,12 +141,13 @@ void BlockTable::read_bounds(const fs::path& path) {
 
 void BlockTable::note_start_of_system() {
   Header& head = header();
-  const std::string start = system_start();
+  std::string start;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> start;
   if (std::string(head.start, ::strnlen(head.start, sizeof head.start)) != start) {
     head.boot = (head.boot + 1) & kBoots;
     std::memset(head.start, 0, sizeof head.start);
     start.copy(head.start, sizeof head.start - 1);
-    ::msync(memory_, sizeof(Header), MS_SYNC);  // before a block is said to be of this start
+    ::msync(memory_, sizeof(Header), MS_SYNC);  // before any entry has the new number
   }
   boot_ = head.boot;
 }

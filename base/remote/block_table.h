@@ -1,5 +1,5 @@
-// Which blocks of an object lie in its local file: a table in a file of its own, which all
-// processes that use it have mapped.
+// The table of an object's blocks that are in its local file. It is a file of its own, which all
+// processes that use the object have mapped.
 #pragma once
 
 #include <atomic>
@@ -11,39 +11,41 @@
 
 namespace composer {
 
-/// How an object's bytes are cut into blocks: pieces of one size but for the last, or pieces of
-/// sizes of their own.
+/// The bounds of an object's blocks: all of one size but the last, or each of its own size.
 struct BlockBounds {
-  static constexpr uint64_t kAlignment = 4096;  ///< of begins: what a disk gives back
+  static constexpr uint64_t kAlignment = 4096;  ///< of begins: the unit in which a disk frees room
 
   uint64_t bytes = 0;
-  uint64_t block_bytes = 0;           ///< 0: see begins
-  std::vector<uint64_t> begins = {};  ///< ascending; what lies between blocks is nothing
+  uint64_t block_bytes = 0;           ///< the size of all blocks; 0: see begins and ends
+  std::vector<uint64_t> begins = {};  ///< ascending; bytes between blocks are unused
   std::vector<uint64_t> ends = {};
 
-  /// A block behind those before, of a size of its own.
+  /// Appends a block of its own size.
   void add(uint64_t block_size);
 
   uint64_t count() const;
   uint64_t begin(uint64_t block) const;
   uint64_t end(uint64_t block) const;
-  /// The block that has the byte.
+  /// The block that contains the byte.
   uint64_t at(uint64_t byte) const;
+  bool operator==(const BlockBounds&) const = default;
 };
 
-/// An entry says whether a block is there, since which start of the system that is known to be
-/// true, how often it was taken away (so that who has read its bytes sees whether they went
-/// meanwhile), and its hash. Functions may be called by several threads and processes at once.
+/// A table with an entry for each block: whether the block is in the file, the boot of the system
+/// since which this is known, a generation, and the block's hash. The generation counts how often
+/// the block was dropped, so that a reader of its bytes sees whether they were dropped meanwhile.
+/// Functions may be called by several threads and processes at once.
 class BlockTable {
  public:
   using Entry = uint64_t;
 
-  /// Makes a table without blocks at this path, in place of what is there. identity: what the
-  /// object is. Throws RunError where there is no room. By one process at a time.
+  /// Makes a table without blocks at this path, replacing an old file. identity: identifies the
+  /// object. Throws RunError when the disk is full. Only one process may call it at a time.
   static void create(const std::filesystem::path& path, const std::string& identity,
                      const BlockBounds& bounds);
 
-  /// Throws RunError where it is no table, or damaged. By one process at a time.
+  /// Throws RunError when the file is no table, or damaged. Only one process may construct it at a
+  /// time.
   explicit BlockTable(const std::filesystem::path& path);
   ~BlockTable();
   BlockTable(const BlockTable&) = delete;
@@ -52,26 +54,27 @@ class BlockTable {
   std::string identity() const;
   const BlockBounds& bounds() const { return bounds_; }
 
-  /// What was read before this, and what is read after it, stays there.
+  /// Reads after this call are not reordered before it.
   Entry entry(uint64_t block) const { return entries_[block].load(std::memory_order_acquire); }
   static bool is_there(Entry entry) { return entry >> 63 != 0; }
-  /// Of a block that is there: whether it was so before the system last started. Its bytes may not
-  /// have come to the disk.
+  /// entry: of a block that is there. Whether the entry is older than the last boot of the system:
+  /// the block's bytes may not have reached the disk.
   bool is_doubtful(Entry entry) const { return (entry >> 48 & kBoots) != boot_; }
   static uint32_t hash(Entry entry) { return static_cast<uint32_t>(entry); }
 
-  /// The block's bytes are in the file.
+  /// Notes that the block's bytes are in the file.
   void set(uint64_t block, uint32_t hash);
-  /// Unless the entry is another by now: its bytes are those of the hash; or it is not there.
+  /// Notes, unless the entry has changed, that a doubtful block has the bytes of its hash (sound),
+  /// or is not there.
   void settle(uint64_t block, Entry entry, bool sound);
-  /// The block's bytes are about to go.
+  /// Notes that the block's bytes are about to be dropped.
   void clear(uint64_t block);
-  /// Blocks that were taken away, ever.
+  /// The number of blocks ever dropped.
   uint64_t cleared() const;
 
   /// Notes that the object is in use now.
   void use() const;
-  /// ns since 1970.
+  /// When the object was last in use; ns since 1970.
   int64_t last_used() const;
 
  private:

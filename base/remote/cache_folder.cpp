@@ -18,8 +18,8 @@
 #include "base/files/user_cache_folder.h"
 #include "base/host_name.h"
 #include "base/log.h"
-#include "base/remote/lock_file.h"
 #include "base/remote/shared_disk.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -27,26 +27,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kKeptFree = 1 << 30;
-constexpr double kPatience = 60;   // seconds, with another process that has the folder
-constexpr double kLookAgain = 60;  // seconds: many objects are opened after one look at the folder
+constexpr double kPatience = 60;   ///< seconds to wait for another process's lock on the folder
+constexpr double kLookAgain = 60;  ///< seconds between looks at the folder
 
-/// Of the folder. Throws RunError.
+/// The lock on the folder. Throws RunError when another process keeps it.
 class FolderLock {
  public:
-  explicit FolderLock(const fs::path& folder) : held_(folder / ".lock", kPatience) {
-    if (held_.error() != 0) throw RunError(folder.string() + ": " + held_.problem());
+  explicit FolderLock(const fs::path& folder) : lock_(folder / ".lock", kPatience) {
+    if (lock_.error() != 0) throw RunError(folder.string() + ": " + lock_.problem());
   }
 
  private:
-  const LockFile held_;
+  const LockFile lock_;
 };
 
-/// FNV-1a.
 std::string hash_of(const std::string& text) {
-  uint64_t sum = 0xCBF29CE484222325u;
-  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
   char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(sum));
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(fnv1a(text)));
   return digits;
 }
 
@@ -63,7 +60,7 @@ int64_t last_used(const fs::path& stem) {
   }
 }
 
-/// What the process has open, in all folders.
+/// The objects that this process has open, in all folders.
 struct InUse {
   static inline std::mutex lock;
   static inline std::vector<std::weak_ptr<RangeCache>> all;
@@ -125,7 +122,7 @@ CacheFolder::CacheFolder(CacheOptions options) : options_(std::move(options)) {
   }
   refuse_folder_of_others(options_.folder);
   try {
-    room_ = std::make_unique<Reservation>(options_.folder / ".pending");
+    reservation_ = std::make_unique<Reservation>(options_.folder / ".pending");
   } catch (const RunError& error) {
     throw UserError("remote.cache_dir: " + std::string(error.what()));
   }
@@ -151,7 +148,8 @@ std::shared_ptr<RangeCache> CacheFolder::known(const fs::path& stem) const {
   return found == open_.end() ? nullptr : found->second.lock();
 }
 
-/// The known one; it asks the store as `remote` does, whose address may be signed anew.
+/// The open object of the stem, or null. It reads by remote.fetch from now on, whose address may
+/// have a newer signature.
 std::shared_ptr<RangeCache> CacheFolder::renewed(const fs::path& stem,
                                                  const RemoteBytes& remote) const {
   auto cache = known(stem);
@@ -186,7 +184,7 @@ std::shared_ptr<RangeCache> CacheFolder::open(RemoteBytes remote) {
   }
 }
 
-/// Takes away what a kill left of files, and old listings; notes what objects there are.
+/// Removes partial files of killed processes and old listings; notes the objects of the folder.
 void CacheFolder::look_around() {
   remove_partial_files(options_.folder);
   const auto day_ago = fs::file_time_type::clock::now() - std::chrono::hours(24);
@@ -204,7 +202,7 @@ void CacheFolder::look_around() {
   for (const auto& path : listings) fs::remove(path, gone);
 }
 
-/// Takes away other versions of the object.
+/// Removes other versions of the object.
 void CacheFolder::tidy(const std::string& name, const std::string& stem) {
   if (const double now = steady_seconds(); !looked_at_ || now > *looked_at_ + kLookAgain) {
     look_around();
@@ -256,8 +254,8 @@ std::vector<CacheFolder::Known> CacheFolder::objects() const {
   return all;
 }
 
-/// Whether they may be added without a look at the disk: all processes together may add a 64th of
-/// what is allowed until each looks again.
+/// Whether the bytes may be added without a look at the disk. All processes together may add a 64th
+/// of the allowed bytes until each looks again.
 bool CacheFolder::fits(uint64_t bytes) const {
   const uint64_t all = allowed_ / 64;
   return used_ + pending_ + bytes + all <= allowed_ && promised_ + bytes <= all / processes_;
@@ -279,10 +277,10 @@ bool CacheFolder::make_room(uint64_t bytes, const RangeCache& asker,
 
 void CacheFolder::promise(uint64_t bytes) {
   pending_ += bytes, promised_ += bytes;
-  room_->add(bytes);
+  reservation_->add(bytes);
 }
 
-/// Lets go of the lock while others leave; threads that find room meanwhile go on.
+/// Looks at the disk and makes room, without the lock, so that threads that find room can go on.
 bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t bytes,
                                 const RangeCache& asker, std::optional<uint64_t> ahead) {
   constexpr double kPause = 0.1;  // seconds, at least, until it is worth while to look again
@@ -296,7 +294,7 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     }
   } const done{*this};
   const auto lacking = [&](uint64_t of_others) {
-    // What other processes may add by fits() has its place.
+    // The bytes that other processes may add by fits() count as used.
     const uint64_t all = allowed_ / 64, theirs = all - all / processes_;
     const uint64_t wanted = used_ + pending_ + of_others + bytes + theirs;
     return wanted - std::min(wanted, allowed_);
@@ -305,12 +303,12 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     lock.unlock();
     const FolderLock folder_lock(options_.folder);
     const double start = steady_seconds();
-    const auto others = room_->others();
+    const auto others = reservation_->others();
     const uint64_t now = used();
     lock.lock();
     processes_ = others.processes + 1, promised_ = 0;
     used_ = now + (added_ - added), allowed_ = allowed(now), added_ = 0;
-    // Where all that is there would not make the room, it stays.
+    // If evicting all would not make the room, all stays.
     if (const uint64_t lack = lacking(others.bytes); lack > 0 && lack <= used_) {
       const uint64_t most = allowed_;
       lock.unlock();
@@ -325,7 +323,7 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     }
     const double end = steady_seconds();
     full_until_ = end + std::max(kPause, 10 * (end - start));
-  } catch (const RunError&) {  // another process does not let go of it
+  } catch (const RunError&) {  // another process keeps the folder's lock
     if (!lock.owns_lock()) lock.lock();
     locked_until_ = steady_seconds() + kPatience;
   }
@@ -341,11 +339,11 @@ void CacheFolder::disk_is_full() {
 void CacheFolder::filled(uint64_t bytes) {
   const std::lock_guard guard(room_lock_);
   pending_ -= bytes;
-  room_->subtract(bytes);
+  reservation_->subtract(bytes);
   used_ += bytes, added_ += bytes;
 }
 
-/// With the folder's lock.
+/// The caller holds the folder's lock.
 void CacheFolder::evict(uint64_t bytes, uint64_t allowed, const RangeCache& asker,
                         std::optional<uint64_t> ahead) {
   uint64_t done = 0;
@@ -364,7 +362,7 @@ void CacheFolder::evict(uint64_t bytes, uint64_t allowed, const RangeCache& aske
   if (done >= bytes) return;
   std::erase_if(all, [&](const Known& one) { return gone.contains(one.stem); });
 
-  /// One object, or all that orders tell of.
+  /// One object, or all objects that orders name.
   struct Party {
     std::vector<const Known*> objects{};
     uint64_t bytes = 0, largest = 0;
@@ -406,16 +404,16 @@ void CacheFolder::evict(uint64_t bytes, uint64_t allowed, const RangeCache& aske
     }
     done += evict_blocks(objects, bytes - done, least);
     if (party.asks && ahead && has_share(party))
-      return;  // others keep theirs for what is not needed yet
+      return;  // others keep their blocks: the asker's are not needed yet
   }
 }
 
 std::shared_ptr<void> CacheFolder::follow(ReadOrder order) {
   const std::lock_guard guard(orders_lock_);
-  const auto place = orders_.insert(orders_.end(), std::move(order));
-  return std::shared_ptr<void>(nullptr, [self = shared_from_this(), place](std::nullptr_t) {
+  const auto entry = orders_.insert(orders_.end(), std::move(order));
+  return std::shared_ptr<void>(nullptr, [self = shared_from_this(), entry](std::nullptr_t) {
     const std::lock_guard lock(self->orders_lock_);
-    self->orders_.erase(place);
+    self->orders_.erase(entry);
   });
 }
 
@@ -424,9 +422,9 @@ CacheFolder::Needs CacheFolder::needs_of_orders() const {
   const std::lock_guard guard(orders_lock_);
   for (const ReadOrder& order : orders_)
     order([&](const RangeCache& object, uint64_t begin, uint64_t end, uint32_t after_samples) {
-      const auto [place, is_new] = needs.try_emplace(&object);
-      if (is_new) place->second = no_needs(object.object());
-      note_need(object.object(), begin, end, after_samples, place->second);
+      const auto [entry, is_new] = needs.try_emplace(&object);
+      if (is_new) entry->second = no_needs(object.object());
+      note_need(object.object(), begin, end, after_samples, entry->second);
     });
   return needs;
 }

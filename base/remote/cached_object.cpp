@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
-#include <utility>
-#include <vector>
+#include <tuple>
 
 #include "base/error.h"
-#include "base/remote/block_hash.h"
+#include "base/files/atomic_file.h"
 #include "base/remote/shared_disk.h"
 
 namespace composer {
@@ -21,50 +21,60 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr RangeLock::Range kUse{0, 1};
-constexpr uint64_t kFirstBlock = 16;  // of locks
+constexpr uint64_t kFirstBlock = 16;  ///< the lock's number of block 0
 
 fs::path data_of(const fs::path& stem) { return stem.string() + ".data"; }
 fs::path blocks_of(const fs::path& stem) { return stem.string() + ".blocks"; }
 
-RunError failure(const fs::path& path, int error) {
-  return RunError(path.string() + ": " + std::strerror(error));
-}
-
-bool has_bytes(const fs::path& path, uint64_t bytes) {
-  std::error_code error;
-  return fs::is_regular_file(fs::symlink_status(path, error)) &&
-         fs::file_size(path, error) == bytes && !error;
-}
-
 bool is_of(const fs::path& stem, const std::string& identity, const BlockBounds& bounds) {
   try {
     const BlockTable table(blocks_of(stem));
-    return table.identity() == identity && table.bounds().bytes == bounds.bytes &&
-           table.bounds().block_bytes == bounds.block_bytes &&
-           table.bounds().begins == bounds.begins && table.bounds().ends == bounds.ends &&
-           has_bytes(data_of(stem), bounds.bytes);
+    std::error_code error;
+    return table.identity() == identity && table.bounds() == bounds &&
+           fs::is_regular_file(fs::symlink_status(data_of(stem), error)) &&
+           fs::file_size(data_of(stem), error) == bounds.bytes && !error;
   } catch (const RunError&) {
     return false;
   }
 }
 
-/// The table's path.
-fs::path made(const fs::path& stem, const std::string& identity, const BlockBounds& bounds) {
-  if (is_of(stem, identity, bounds)) return blocks_of(stem);
+/// Makes the files unless they are there. Returns `stem`.
+const fs::path& made(const fs::path& stem, const std::string& identity, const BlockBounds& bounds) {
+  if (is_of(stem, identity, bounds)) return stem;
   std::error_code missing;
-  fs::remove(blocks_of(stem), missing);  // before the bytes that it tells of
+  fs::remove(blocks_of(stem), missing);  // before the bytes that it lists
   fs::remove(data_of(stem), missing);
   const int file =
       ::open(data_of(stem).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (file < 0) throw failure(data_of(stem), errno);
+  if (file < 0) throw RunError(failure_text(data_of(stem), errno));
   const int problem = ::ftruncate(file, static_cast<off_t>(bounds.bytes)) == 0 ? 0 : errno;
   ::close(file);
-  if (problem != 0) throw failure(data_of(stem), problem);
+  if (problem != 0) throw RunError(failure_text(data_of(stem), problem));
   BlockTable::create(blocks_of(stem), identity, bounds);
-  return blocks_of(stem);
+  return stem;
 }
 
-/// Up to what the file gives.
+/// Tells a block's bytes from bytes that a loss of power left on the disk in their place. 16 bytes
+/// a step in two chains; not for data that somebody means to forge.
+uint32_t block_hash(std::span<const uint8_t> bytes) {
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
+  uint64_t a = bytes.size(), b = ~a;
+  const auto mixed = [](uint64_t sum, uint64_t word) {
+    return std::rotl((sum ^ word) * kOdd, 29) + word;
+  };
+  const uint8_t* at = bytes.data();
+  size_t left = bytes.size();
+  for (uint64_t words[2]; left >= sizeof words; left -= sizeof words, at += sizeof words) {
+    std::memcpy(words, at, sizeof words);
+    a = mixed(a, words[0]), b = mixed(b, words[1]);
+  }
+  uint64_t rest[2] = {};
+  if (left > 0) std::memcpy(rest, at, left);
+  a = mixed(mixed(a, rest[0]), b), a = mixed(a, rest[1]);
+  return static_cast<uint32_t>((a ^ a >> 32) * kOdd >> 32);
+}
+
+/// Returns the number of bytes read: fewer at the file's end, or after an error.
 size_t read_at(int file, uint64_t begin, std::span<uint8_t> into) {
   size_t done = 0;
   while (done < into.size()) {
@@ -89,17 +99,52 @@ int write_at(int file, uint64_t begin, std::span<const uint8_t> bytes) {
   return 0;
 }
 
+using Blocks = CachedObject::Blocks;
+
+struct NeededBlock {
+  uint32_t need, object;
+  uint64_t number;
+};
+
+/// The blocks that are there and needed after `least` samples; the block needed last comes first.
+std::vector<NeededBlock> needed_last(std::span<const Evictable> objects, uint32_t least) {
+  std::vector<NeededBlock> blocks;
+  for (uint32_t i = 0; i < objects.size(); ++i) {
+    const auto& [object, needs, claimed] = objects[i];
+    if (!object->can_drop()) continue;
+    for (uint64_t block = 0; block < needs.size(); ++block)
+      if (BlockTable::is_there(object->table().entry(block)) && needs[block] > least)
+        blocks.push_back({needs[block], i, block});
+  }
+  std::sort(blocks.begin(), blocks.end(), [](const NeededBlock& a, const NeededBlock& b) {
+    return std::tie(b.need, a.object, a.number) < std::tie(a.need, b.object, b.number);
+  });
+  return blocks;
+}
+
+/// Returns the bytes of what was dropped.
+uint64_t drop(const Evictable& from, const std::vector<uint64_t>& blocks) {
+  CachedObject& object = *from.object;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < blocks.size();) {
+    Blocks run{blocks[i], blocks[i] + 1};
+    for (++i; i < blocks.size() && blocks[i] == run.end; ++i) ++run.end;
+    while (run.count() > 0) {
+      const uint64_t done = from.claimed(run, [&](const Blocks& part) {
+        object.drop(part);
+        bytes += object.bounds().end(part.end - 1) - object.bounds().begin(part.begin);
+      });
+      run.begin += std::max<uint64_t>(done, 1);
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 CachedObject::CachedObject(const fs::path& stem, const std::string& identity,
                            const BlockBounds& bounds)
-    : stem_(stem),
-      data_path_(data_of(stem)),
-      table_(made(stem, identity, bounds)),
-      claims_(blocks_of(stem)),
-      pins_(blocks_of(stem)) {
-  open_data();
-}
+    : CachedObject(made(stem, identity, bounds)) {}
 
 CachedObject::CachedObject(const fs::path& stem)
     : stem_(stem),
@@ -117,9 +162,9 @@ CachedObject::~CachedObject() {
 
 void CachedObject::open_data() {
   data_ = ::open(data_path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  if (data_ < 0) throw failure(data_path_, errno);
+  if (data_ < 0) throw RunError(failure_text(data_path_, errno));
   over_network_ = is_shared_by_machines(data_path_);
-  // A range behind the end: asks, and changes nothing.
+  // A range behind the file's end: a test that changes nothing.
   can_drop_ = ::fallocate(data_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                           static_cast<off_t>((bounds().bytes + (1 << 20)) >> 12 << 12), 4096) == 0;
   if (can_drop_ && pins_.try_lock(RangeLock::Kind::exclusive, kUse)) free_unknown();
@@ -136,11 +181,6 @@ bool CachedObject::remove(const fs::path& stem) {
   }
   fs::remove(data_of(stem), error);
   return true;
-}
-
-uint64_t CachedObject::disk_bytes() const {
-  struct stat status {};
-  return ::fstat(data_, &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * 512 : 0;
 }
 
 RangeLock::Range CachedObject::lock_of(const Blocks& blocks) {
@@ -182,7 +222,7 @@ CachedObject::Blocks CachedObject::claim(const Blocks& wanted) {
   while (blocks.count() > 0) {
     if (claims_.try_lock(RangeLock::Kind::exclusive, lock_of(blocks))) return blocks;
     const auto other = claims_.in_the_way(lock_of(blocks));
-    if (!other) continue;  // let go of meanwhile
+    if (!other) continue;  // released meanwhile
     blocks.end = std::max(other->begin, lock_of(blocks).begin) - kFirstBlock;
   }
   return blocks;
@@ -191,7 +231,7 @@ CachedObject::Blocks CachedObject::claim(const Blocks& wanted) {
 int CachedObject::put(const Blocks& blocks, std::span<const uint8_t> bytes) {
   const uint64_t begin = bounds().begin(blocks.begin);
   if (const int error = write_at(data_, begin, bytes)) return error;
-  if (over_network_ && ::fdatasync(data_) != 0) return errno;  // such disks are full at this time
+  if (over_network_ && ::fdatasync(data_) != 0) return errno;  // tells when the disk is full
   for (uint64_t block = blocks.begin; block < blocks.end; ++block)
     table_.set(block, block_hash(bytes.subspan(bounds().begin(block) - begin,
                                                bounds().end(block) - bounds().begin(block))));
@@ -203,7 +243,7 @@ void CachedObject::drop(const Blocks& blocks) {
   free_disk(blocks);
 }
 
-/// Up to where the next block begins, whole units of the disk.
+/// Frees the blocks' room, in whole units of the disk, up to the next block.
 void CachedObject::free_disk(const Blocks& blocks) {
   constexpr uint64_t unit = BlockBounds::kAlignment;
   const uint64_t begin = bounds().begin(blocks.begin);
@@ -213,7 +253,7 @@ void CachedObject::free_disk(const Blocks& blocks) {
                 static_cast<off_t>(end - begin));
 }
 
-/// What processes that were killed wrote and did not come to say, or dropped and did not give back.
+/// Frees the room of blocks without an entry, which killed processes left.
 void CachedObject::free_unknown() {
   const uint64_t blocks = bounds().count();
   for (uint64_t block = 0; block < blocks;) {
@@ -232,10 +272,57 @@ bool CachedObject::pin(const Blocks& blocks) {
   bool all = true;
   for (uint64_t block = blocks.begin; block < blocks.end; ++block) {
     if (has(block)) continue;
-    pins_.unlock(lock_of({block, block + 1}));  // those pinned before are there
+    pins_.unlock(lock_of({block, block + 1}));  // other blocks stay pinned
     all = false;
   }
   return all;
+}
+
+BlockNeeds no_needs(const CachedObject& object) {
+  return BlockNeeds(object.bounds().count(), kUnneeded);
+}
+
+void note_need(const CachedObject& object, uint64_t begin, uint64_t end, uint32_t after_samples,
+               BlockNeeds& needs) {
+  if (begin >= end) return;
+  for (uint64_t block = object.bounds().at(begin); block <= object.bounds().at(end - 1); ++block)
+    needs[block] = std::min(needs[block], after_samples);
+}
+
+uint64_t evict_blocks(std::span<const Evictable> objects, uint64_t bytes, uint32_t least) {
+  const auto blocks = needed_last(objects, least);
+  uint64_t done = 0;
+  for (size_t next = 0; done < bytes && next < blocks.size();) {
+    std::vector<std::vector<uint64_t>> numbers(objects.size());
+    for (uint64_t sum = done; sum < bytes && next < blocks.size(); ++next) {
+      const NeededBlock& block = blocks[next];
+      const BlockBounds& bounds = objects[block.object].object->bounds();
+      sum += bounds.end(block.number) - bounds.begin(block.number);
+      numbers[block.object].push_back(block.number);
+    }
+    for (size_t i = 0; i < objects.size(); ++i) {
+      std::sort(numbers[i].begin(), numbers[i].end());
+      done += drop(objects[i], numbers[i]);
+    }
+  }
+  return done;
+}
+
+uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes) {
+  CachedObject object(stem);
+  BlockNeeds needs(object.bounds().count());
+  for (uint64_t block = 0; block < needs.size(); ++block)
+    needs[block] = 1 + (static_cast<uint32_t>(block * 0x9E3779B97F4A7C15u >> 32) >> 1);
+  const auto claimed = [&](const Blocks& wanted, const UseBlocks& use) {
+    const Blocks blocks = object.claim(wanted);
+    if (blocks.count() > 0) {
+      use(blocks);
+      object.release(blocks);
+    }
+    return blocks.count();
+  };
+  const std::vector<Evictable> one{{&object, std::move(needs), claimed}};
+  return evict_blocks(one, bytes, 0);
 }
 
 }  // namespace composer

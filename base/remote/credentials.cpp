@@ -5,9 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,17 +18,16 @@
 #include "base/remote/remote_path.h"
 #include "base/remote/store_reply.h"
 #include "base/remote/store_requests.h"
-#include "base/remote/xml.h"
 #include "base/text.h"
 
 namespace composer {
 namespace {
 
-constexpr std::time_t kRenewBefore = 300;    ///< seconds before they expire
-constexpr std::time_t kLookAgainAfter = 30;  ///< seconds, while the old ones live
+constexpr std::time_t kRenewBefore = 300;    ///< seconds before the credentials expire
+constexpr std::time_t kLookAgainAfter = 30;  ///< seconds, while old credentials are valid
 constexpr double kProcessSeconds = 60;
 constexpr double kContainerSeconds = 5;
-constexpr double kInstanceSeconds = 1;  ///< where there is no such service, nothing answers
+constexpr double kInstanceSeconds = 1;  ///< without such a service nothing answers
 constexpr const char* kContainerHost = "http://169.254.170.2";
 constexpr const char* kInstanceHost = "http://169.254.169.254";
 constexpr const char* kInstancePath = "/latest/meta-data/iam/security-credentials/";
@@ -44,7 +41,8 @@ HttpRequest metadata_request(const std::string& url, double seconds) {
   return request;
 }
 
-/// From the JSON of metadata services and of credential_process. token: its name there.
+/// Credentials from the JSON of a metadata service or of credential_process. token: the key of the
+/// session token.
 Credentials read_json(const std::string& body, const char* token, const std::string& source) {
   const auto json = nlohmann::json::parse(body, nullptr, false);
   const auto text = [&](const char* name) {
@@ -64,26 +62,20 @@ std::optional<Credentials> from_environment() {
       environment_value("AWS_ACCESS_KEY_ID"), environment_value("AWS_SECRET_ACCESS_KEY"),
       environment_value("AWS_SESSION_TOKEN"), "the environment (AWS_ACCESS_KEY_ID)", std::nullopt};
   if (result.key_id.empty() && result.secret.empty()) return std::nullopt;
+  const std::string id = "AWS_ACCESS_KEY_ID", secret = "AWS_SECRET_ACCESS_KEY";
   if (result.key_id.empty() || result.secret.empty())
-    throw UserError(std::string(result.key_id.empty() ? "AWS_SECRET_ACCESS_KEY is set, but not "
-                                                        "AWS_ACCESS_KEY_ID"
-                                                      : "AWS_ACCESS_KEY_ID is set, but not "
-                                                        "AWS_SECRET_ACCESS_KEY") +
-                    ": both or none are right");
+    throw UserError((result.key_id.empty() ? secret : id) + " is set, but not " +
+                    (result.key_id.empty() ? id : secret) + ": both or none are right");
   return result;
 }
 
 /// named_by: the variable or key that names the file, for UserError.
 std::string read_token(const std::string& path, const std::string& named_by) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw UserError(path + " (" + named_by + "): cannot be read");
-  return trimmed(text.str());
+  return trimmed(text_of_file(path, path + " (" + named_by + ")"));
 }
 
-/// Those that Amazon's Security Token Service, or one that speaks its language, gives for a token
-/// of another issuer, as a service account of Kubernetes has one.
+/// Credentials from Amazon's Security Token Service, or a compatible one, for a token of another
+/// issuer, such as that of a Kubernetes service account.
 Credentials of_web_identity(const std::string& role, const std::string& session,
                             const std::string& token_file, const std::string& named_by,
                             const std::string& region) {
@@ -131,7 +123,7 @@ std::optional<Credentials> from_web_identity(const std::string& region) {
   return of_web_identity(role, environment_value("AWS_ROLE_SESSION_NAME"), file, name, region);
 }
 
-/// Those that a shell's command prints, in a minute at most.
+/// Credentials that a shell command prints within a minute.
 Credentials of_process(const std::string& command, const std::string& source) {
   std::string output, last_error;
   Child child({"/bin/sh", {"-c", command}, {}, {}}, [&](Stream stream, std::string_view line) {
@@ -181,7 +173,7 @@ std::optional<Credentials> from_profile(const AwsProfile& profile, const std::st
   return std::nullopt;
 }
 
-/// What of a profile would give credentials elsewhere, and what to do; empty: nothing.
+/// A message about a key of the profile that other programs support; empty without one.
 std::string unsupported(const AwsProfile& profile) {
   for (const char* key : {"role_arn", "sso_session", "sso_start_url"})
     if (!profile.value(key).empty())
@@ -212,7 +204,7 @@ std::optional<Credentials> from_container() {
   for (int i = 1;; ++i) {
     std::string problem;
     try {
-      const HttpReply reply = http_client().exchange(request).reply;
+      const HttpReply reply = http_client().exchange(request);
       if (reply.status == 200) return read_json(reply.body, "Token", source);
       problem = "it answers with status " + std::to_string(reply.status);
     } catch (const HttpFailure& failure) {
@@ -234,17 +226,17 @@ std::optional<Credentials> from_instance() {
     auto request = metadata_request(host + "/latest/api/token", kInstanceSeconds);
     request.method = "PUT";
     request.headers.emplace_back("X-aws-ec2-metadata-token-ttl-seconds", "21600");
-    const HttpReply token = http_client().exchange(request).reply;
+    const HttpReply token = http_client().exchange(request);
     if (token.status != 200) return std::nullopt;
     answers = true;
     request = metadata_request(host + kInstancePath, kContainerSeconds);
     request.headers.emplace_back("X-aws-ec2-metadata-token",
                                  token.body.substr(0, token.body.find_first_of("\r\n")));
-    const HttpReply roles = http_client().exchange(request).reply;
+    const HttpReply roles = http_client().exchange(request);
     const std::string role = roles.body.substr(0, roles.body.find_first_of("\r\n"));
     if (roles.status != 200 || role.empty()) return std::nullopt;
     request.url += percent_encoded(role);
-    const HttpReply reply = http_client().exchange(request).reply;
+    const HttpReply reply = http_client().exchange(request);
     if (reply.status != 200)
       throw UserError(source + " answers with status " + std::to_string(reply.status) +
                       " for the role " + role);
@@ -300,7 +292,7 @@ Credentials CredentialSource::current(const std::string& region) {
   if (alive && now < next_look_) return *found_;
   next_look_ = now + kLookAgainAfter;
   try {
-    // Those that were found once do not become nobody's.
+    // Anonymous credentials never replace others.
     if (auto found = find_credentials(region); !found_ || !found.anonymous())
       found_ = std::move(found);
   } catch (const std::runtime_error&) {  // UserError, RunError

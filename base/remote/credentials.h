@@ -1,5 +1,4 @@
-// Who sends requests to a store: found where Amazon's own programs find it. No function shows a
-// secret.
+// Credentials for stores, from the same sources as Amazon's own programs. No message has a secret.
 #pragma once
 
 #include <ctime>
@@ -11,10 +10,10 @@ namespace composer {
 
 struct Credentials {
   std::string key_id, secret, token;
-  std::string source;                  ///< for messages: where they come from
-  std::optional<std::time_t> expires;  ///< nothing: never
+  std::string source;                  ///< their source, for messages
+  std::optional<std::time_t> expires;  ///< nothing: they never expire
 
-  /// Requests are sent without a signature.
+  /// Whether requests are sent without a signature.
   bool anonymous() const { return key_id.empty(); }
 };
 
@@ -24,10 +23,11 @@ struct Credentials {
 /// these.
 class CredentialSource {
  public:
-  /// Those that are valid for some minutes to come. region: of Amazon's token service; empty:
-  /// us-east-1. UserError or RunError where a source that the user named does not give them.
+  /// Credentials that stay valid for some minutes. region: of Amazon's token service; empty:
+  /// us-east-1. UserError or RunError when a source that the user named gives none.
   Credentials current(const std::string& region = {});
-  /// The store refused these: current() looks again. Whether others are there now.
+  /// Looks for other credentials after the store has refused these. Returns whether there are
+  /// others.
   bool renew(const Credentials& refused, const std::string& region = {});
 
  private:
@@ -36,11 +36,11 @@ class CredentialSource {
   std::time_t next_look_ = 0;
 };
 
-/// 2026-11-23T03:04:05Z, or with an offset: 2026-11-23T05:04:05+02:00. Nothing where it is no such
-/// time.
+/// Parses 2026-11-23T03:04:05Z, or with an offset 2026-11-23T05:04:05+02:00. Nothing for any other
+/// text.
 std::optional<std::time_t> parse_utc(const std::string& text);
 
-/// The one that all stores of a process share.
+/// The source that all stores of a process share.
 CredentialSource& credential_source();
 
 }  // namespace composer

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/files/user_cache_folder.h"
 #include "base/log.h"
-#include "base/remote/download.h"
-#include "base/remote/lock_file.h"
+#include "base/remote/locks.h"
 #include "base/remote/object_store.h"
 #include "base/remote/remote_path.h"
 #include "base/remote/shared_disk.h"
@@ -25,10 +26,10 @@ namespace fs = std::filesystem;
 constexpr size_t kMostKept = 8;
 constexpr uint64_t kMostManifestBytes = 64 << 20;
 constexpr const char* kManifestName = "manifest.json";
-/// What `composer export` writes.
+/// The files that `composer export` writes.
 constexpr const char* kExported[] = {"model.safetensors", "network.json"};
 
-/// What is fetched: one object, or those of a folder.
+/// The objects to fetch: one, or those of a folder.
 struct Wanted {
   RemotePath path;
   bool is_folder = false;
@@ -44,19 +45,13 @@ struct Wanted {
 };
 
 fs::path cache_folder(const RemoteOptions& options) {
-  fs::path cache = options.cache_dir;
-  if (cache.empty()) {
-    cache = environment_value("XDG_CACHE_HOME");
-    const std::string home = environment_value("HOME");
-    if (cache.empty() && !home.empty()) cache = fs::path(home) / ".cache";
-    if (cache.empty())
-      throw UserError("remote.cache_dir: missing: neither XDG_CACHE_HOME nor HOME names a folder");
-    cache /= "composer";
-  }
+  const fs::path cache = options.cache_dir.empty() ? user_cache_folder() : options.cache_dir;
+  if (cache.empty())
+    throw UserError("remote.cache_dir: missing: neither XDG_CACHE_HOME nor HOME names a folder");
   return cache / "fetched";
 }
 
-/// The files that the manifest of a checkpoint names, itself at the end; nothing where there is no
+/// The files that a checkpoint's manifest names, and the manifest at the end; empty without a
 /// manifest.
 std::vector<ObjectInfo> checkpoint_files(ObjectStore& store, const RemotePath& folder) {
   const auto manifest = store.stat((folder / kManifestName).key());
@@ -89,7 +84,7 @@ std::vector<ObjectInfo> exported_files(ObjectStore& store, const RemotePath& fol
   return objects;
 }
 
-/// What stands below a path of s3:// that is neither, for a message.
+/// Some objects below a path of s3://, for a message that it is neither file nor checkpoint.
 std::string found_below(ObjectStore& store, const RemotePath& folder) {
   if (folder.scheme() != RemotePath::Scheme::s3) return "";
   const auto names = store.list_folder((folder / "").key());
@@ -117,7 +112,7 @@ void touch(const fs::path& entry) {
   fs::last_write_time(entry, fs::file_time_type::clock::now(), ignored);
 }
 
-/// Entries beyond kMostKept, the longest unused first.
+/// Removes the longest unused entries beyond kMostKept.
 void remove_old(const fs::path& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> entries;
   std::error_code ignored;
@@ -167,8 +162,8 @@ fs::path fetch(const RemotePath& path, const RemoteOptions& options) {
   return result();
 }
 
-/// Where a link points to a folder beside it, as checkpoints/latest does: that, so that all files
-/// are of one checkpoint, whatever the link becomes while they are read.
+/// The folder of a link to a folder beside it, such as checkpoints/latest, so that all files are of
+/// one checkpoint even if the link changes while they are read; any other path as it is.
 fs::path followed(const std::string& text) {
   fs::path path = text;
   if (!path.has_filename()) path = path.parent_path();  // after a slash
@@ -183,7 +178,7 @@ fs::path followed(const std::string& text) {
 fs::path fetched(const std::string& path, const RemoteOptions& options) {
   if (!is_remote(path)) return followed(path);
   static std::mutex mutex;
-  static std::map<std::string, fs::path> known;  // of this process: one version as long as it runs
+  static std::map<std::string, fs::path> known;  // this process uses one version as long as it runs
   const std::lock_guard lock(mutex);
   auto& copy = known[path];
   if (copy.empty() || !fs::exists(copy)) try {

@@ -1,4 +1,4 @@
-// Weights and checkpoints of stores, as files of this machine.
+// Local copies of weights and checkpoints in stores.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,12 @@
 
 namespace composer {
 
-/// A local path as it is, a link to a folder beside it (checkpoints/latest) followed. Of a remote
-/// one (a file, or the folder of a checkpoint or of what `composer export` wrote) a whole copy in
-/// the cache folder, which is made now unless this version is there; those that were not asked for
-/// longest leave, beyond eight. Any thread and process may call it. UserError where there is no
-/// such object, RunError where it cannot be had.
+/// The local path of a file or folder. A local `path` is returned as it is, but a link to a folder
+/// beside it (checkpoints/latest) is followed. For a remote `path` (a file, the folder of a
+/// checkpoint, or a folder that `composer export` wrote) the result is a whole copy in the cache
+/// folder, made now unless this version is there; of more than eight copies the longest unused are
+/// removed. Any thread and process may call it. UserError when there is no such object, RunError
+/// when it cannot be read.
 std::filesystem::path fetched(const std::string& path, const RemoteOptions& options = {});
 
 }  // namespace composer

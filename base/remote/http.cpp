@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/process/interrupt.h"
-#include "base/process/no_broken_pipe.h"
+#include "base/process/signals.h"
 #include "base/remote/leaving.h"
+#include "base/remote/remote_options.h"
 #include "base/remote/remote_path.h"
 #include "base/save_progress.h"
 #include "base/text.h"
@@ -20,26 +21,22 @@
 namespace composer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr size_t kMostBody = 16 << 20;  ///< of answers that are read as text
+constexpr size_t kMostBody = 16 << 20;  ///< bytes of an answer that is read as text
 constexpr size_t kMostIdle = 256;
-constexpr long kIdleSeconds = 30;  ///< servers close what is idle for longer
+constexpr long kIdleSeconds = 30;  ///< servers close connections that are idle for longer
 constexpr int kWakeMilliseconds = 100;
-constexpr long kSlowestBytes = 1024;  ///< a second; less is silence
+constexpr long kSlowestBytes = 1024;  ///< bytes per second; less is silence
 constexpr long kMostRedirects = 10;
 constexpr const char* kUnwanted = "nobody waits for it any more";
 
-/// A file with the certificates to trust, as the tools of AWS, curl and OpenSSL are told of it.
+/// The file of trusted certificates, by the variables of AWS, curl and OpenSSL; empty without one.
 std::string trusted_certificates() {
-  for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
-  }
+  for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (auto value = environment_value(name); !value.empty()) return value;
   return "";
 }
 
-/// By the files that the process may have open, which it raises as far as the system lets it.
+/// The number of exchanges by the limit of open files, which is raised as far as the system allows.
 size_t exchanges_that_fit() {
   constexpr rlim_t kWanted = 4096, kOthers = 512, kOfOne = 4, kLeast = 4;
   rlimit limit{};
@@ -92,7 +89,7 @@ HttpFailure::Kind kind_of(CURLcode code) {
   }
 }
 
-/// A request under way on one connection.
+/// A request on one connection.
 class Transfer {
  public:
   Transfer() : easy_(curl_easy_init()) {
@@ -115,7 +112,7 @@ class Transfer {
     too_long_ = false;
     other_than_asked_ = false;
     moved_ = 0;
-    last_moved_ = Clock::now();
+    last_moved_ = steady_seconds();
     error_[0] = '\0';
     curl_easy_reset(easy_);
     set(CURLOPT_URL, request.url.c_str());
@@ -180,12 +177,10 @@ class Transfer {
     set(CURLOPT_HTTPHEADER, list_);
   }
 
-  /// Takes in how the transfer ended. What is wrong with the answer stands in failure().
+  /// Takes the result of the transfer; failure() has its problem.
   void end(CURLcode code) {
     failure_.reset();
-    long status = 0;
-    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
-    reply_.status = static_cast<int>(status);
+    reply_.status = status();
     if (other_than_asked_ && code == CURLE_WRITE_ERROR) return;
     if (too_long_) {
       failure_.emplace(HttpFailure::Kind::other, "the answer is longer than it may be");
@@ -194,9 +189,8 @@ class Transfer {
       if (kind_of(code) == HttpFailure::Kind::not_trusted && !trusted_certificates().empty())
         what += " (trusted: those in " + trusted_certificates() + ")";
       failure_.emplace(kind_of(code), what);
-    } else if (to_into() && status == 200 && !whole_fits()) {
-      // As where such a body is not read.
-    } else if (to_into() && reply_.received != into_.size()) {
+    } else if (to_into() && (reply_.status == 206 || whole_fits()) &&
+               reply_.received != into_.size()) {
       failure_.emplace(HttpFailure::Kind::other, "the body has " + std::to_string(reply_.received) +
                                                      " bytes instead of " +
                                                      std::to_string(into_.size()));
@@ -205,7 +199,7 @@ class Transfer {
   const std::optional<HttpFailure>& failure() const { return failure_; }
   HttpReply& reply() { return reply_; }
 
-  double quiet_seconds() const { return seconds_since(last_moved_); }
+  double quiet_seconds() const { return steady_seconds() - last_moved_; }
 
  private:
   template <class T>
@@ -214,22 +208,23 @@ class Transfer {
       throw RunError(std::string("libcurl refuses an option: ") + curl_easy_strerror(code));
   }
 
+  int status() const {
+    long status = 0;
+    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+    return static_cast<int>(status);
+  }
+
   void add_header(const std::string& line) {
     curl_slist* const longer = curl_slist_append(list_, line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
     list_ = longer;
   }
 
-  /// Whether the body that comes goes to `into`.
-  bool to_into() {
-    if (into_.empty()) return false;
-    long status = 0;
-    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
-    return status == 206 || status == 200;
-  }
+  /// Whether the body goes to `into`.
+  bool to_into() const { return !into_.empty() && (status() == 206 || status() == 200); }
 
-  /// Whether a body that the server says to be whole has the length that was asked for.
-  bool whole_fits() {
+  /// Whether the answer's length is that of `into`.
+  bool whole_fits() const {
     curl_off_t length = -1;
     curl_easy_getinfo(easy_, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     return length == static_cast<curl_off_t>(into_.size());
@@ -237,26 +232,19 @@ class Transfer {
 
   static size_t write_body(char* data, size_t, size_t size, void* self_pointer) {
     auto& self = *static_cast<Transfer*>(self_pointer);
-    if (self.to_into()) {
-      long status = 0;
-      curl_easy_getinfo(self.easy_, CURLINFO_RESPONSE_CODE, &status);
-      if (status == 200 && !self.whole_fits()) {
-        self.other_than_asked_ = true;
-        return 0;
-      }
-      if (size > self.into_.size() - self.reply_.received) {
-        self.too_long_ = true;
-        return 0;
-      }
-      std::memcpy(self.into_.data() + self.reply_.received, data, size);
-      self.reply_.received += size;
-      return size;
+    const bool to_into = self.to_into();
+    self.other_than_asked_ = to_into && self.status() == 200 && !self.whole_fits();
+    if (self.other_than_asked_) return 0;
+    HttpReply& reply = self.reply_;
+    self.too_long_ =
+        size > (to_into ? self.into_.size() - reply.received : kMostBody - reply.body.size());
+    if (self.too_long_) return 0;
+    if (to_into) {
+      std::memcpy(self.into_.data() + reply.received, data, size);
+      reply.received += size;
+    } else {
+      reply.body.append(data, size);
     }
-    if (self.reply_.body.size() + size > kMostBody) {
-      self.too_long_ = true;
-      return 0;
-    }
-    self.reply_.body.append(data, size);
     return size;
   }
 
@@ -295,7 +283,7 @@ class Transfer {
     auto& self = *static_cast<Transfer*>(self_pointer);
     if (received + sent != self.moved_) {
       self.moved_ = received + sent;
-      self.last_moved_ = Clock::now();
+      self.last_moved_ = steady_seconds();
     }
     return 0;
   }
@@ -308,7 +296,7 @@ class Transfer {
   size_t sent_ = 0;
   bool too_long_ = false, other_than_asked_ = false;
   curl_off_t moved_ = 0;
-  Clock::time_point last_moved_;
+  double last_moved_ = 0;  ///< steady_seconds()
   std::optional<HttpFailure> failure_;
   char error_[CURL_ERROR_SIZE] = "";
 };
@@ -321,7 +309,7 @@ const std::string& HttpReply::header(const std::string& name) const {
   return found == headers.end() ? none : found->second;
 }
 
-/// Connections of one exchange at a time, kept from one to the next.
+/// The connections of one exchange at a time, kept for the next exchange.
 class HttpClient::Channel {
  public:
   explicit Channel(std::shared_ptr<void> names)
@@ -340,12 +328,12 @@ class HttpClient::Channel {
   void start_first(const HttpRequest& request) {
     start(first_, request, request.into, request.fresh_connection);
   }
-  /// Its body goes to memory of its own.
+  /// Sends the request again; the answer's body goes to memory of its own.
   void start_second(const HttpRequest& request) {
     other_.resize(request.into.size());
     start(second_, request, other_, true);
   }
-  /// Whether bytes that came with the second answer are in the request's memory afterwards.
+  /// The second answer, its bytes copied to request.into.
   HttpReply take_second(const HttpRequest& request) {
     stop(first_);
     if (second_.transfer.reply().received > 0)
@@ -361,7 +349,7 @@ class HttpClient::Channel {
   Half& first() { return first_; }
   Half& second() { return second_; }
 
-  /// Lets bytes move for a while.
+  /// Transfers bytes for up to so many milliseconds.
   void work(int milliseconds) {
     int running = 0;
     check(curl_multi_perform(multi_, &running));
@@ -416,25 +404,25 @@ class HttpClient::Channel {
   std::vector<uint8_t> other_;
 };
 
-/// One of the exchanges that may be under way at a time; waits for it.
-class HttpClient::Place {
+/// One of the most_ exchanges that may run at a time; the constructor waits for it.
+class HttpClient::Slot {
  public:
-  explicit Place(HttpClient& client) : client_(client) {
+  explicit Slot(HttpClient& client) : client_(client) {
     constexpr auto kSlice = std::chrono::milliseconds(kWakeMilliseconds);
     std::unique_lock lock(client_.mutex_);
     while (!client_.left_.wait_for(lock, kSlice, [&] { return client_.out_ < client_.most_; }))
       if (LeaveWhen::asked()) throw HttpFailure(HttpFailure::Kind::interrupted, kUnwanted);
     ++client_.out_;
   }
-  ~Place() {
+  ~Slot() {
     {
       const std::lock_guard lock(client_.mutex_);
       --client_.out_;
     }
     client_.left_.notify_one();
   }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
 
  private:
   HttpClient& client_;
@@ -467,11 +455,10 @@ void HttpClient::give(std::unique_ptr<Channel> channel) {
   if (idle_.size() < kMostIdle) idle_.push_back(std::move(channel));
 }
 
-HttpClient::Hedged HttpClient::exchange(const HttpRequest& request,
-                                        std::optional<double> hedge_after,
-                                        const std::function<bool()>& may_hedge) {
+HttpReply HttpClient::exchange(const HttpRequest& request, std::optional<double> hedge_after,
+                               const std::function<bool()>& may_hedge) {
   const NoBrokenPipe guard;  // libcurl's TLS writes may raise it
-  const Place place(*this);
+  const Slot slot(*this);
   auto channel = take();
   auto& first = channel->first();
   auto& second = channel->second();
@@ -479,13 +466,13 @@ HttpClient::Hedged HttpClient::exchange(const HttpRequest& request,
     return half.sent && !half.running && !half.transfer.failure() &&
            half.transfer.reply().status < 500;
   };
-  const auto begin = Clock::now();
+  const double begin = steady_seconds();
   channel->start_first(request);
   while (first.running || second.running) {
     if (good(first) || good(second)) break;
     int wait = kWakeMilliseconds;
     if (hedge_after && !second.sent) {
-      const double left = *hedge_after - seconds_since(begin);
+      const double left = *hedge_after - (steady_seconds() - begin);
       if (left <= 0 && may_hedge && !may_hedge()) {
         hedge_after.reset();
       } else if (left <= 0) {
@@ -504,17 +491,16 @@ HttpClient::Hedged HttpClient::exchange(const HttpRequest& request,
         throw HttpFailure(HttpFailure::Kind::interrupted, "interrupted while nothing came");
     }
   }
-  Hedged result;
-  result.second = second.sent;
+  HttpReply reply;
   if (good(second) && !good(first)) {
-    result.reply = channel->take_second(request);
+    reply = channel->take_second(request);
   } else {
     if (first.transfer.failure()) throw HttpFailure(*first.transfer.failure());
-    result.reply = std::move(first.transfer.reply());
+    reply = std::move(first.transfer.reply());
   }
-  // What answers so may answer better on another connection.
-  if (result.reply.status < 500 && result.reply.status != 429) give(std::move(channel));
-  return result;
+  // A server with such an answer may answer better on another connection.
+  if (reply.status < 500 && reply.status != 429) give(std::move(channel));
+  return reply;
 }
 
 HttpClient& http_client() {

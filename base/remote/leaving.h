@@ -1,4 +1,4 @@
-// Requests that nobody waits for any more.
+// Cancelling the requests of a thread.
 #pragma once
 
 #include <atomic>
@@ -6,10 +6,10 @@
 
 namespace composer {
 
-/// While it lives, what this thread asks of stores ends soon after the flag is set, with RunError.
+/// While it lives, this thread's requests to stores end with RunError soon after the flag is set.
 class LeaveWhen {
  public:
-  /// flag: must outlive this.
+  /// flag: must outlive this object.
   explicit LeaveWhen(const std::atomic<bool>& flag) : before_(std::exchange(flag_, &flag)) {}
   ~LeaveWhen() { flag_ = before_; }
   LeaveWhen(const LeaveWhen&) = delete;
@@ -17,7 +17,7 @@ class LeaveWhen {
 
   /// Whether this thread's flag is set.
   static bool asked() { return flag_->load(std::memory_order_relaxed); }
-  /// This thread's, for others that work for it.
+  /// This thread's flag, for threads that work for it.
   static const std::atomic<bool>& flag() { return *flag_; }
 
  private:

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/log.h"
-#include "base/remote/lock_file.h"
+#include "base/remote/locks.h"
 #include "base/several_threads.h"
 #include "base/text.h"
 
@@ -28,11 +28,10 @@ constexpr auto kFresh = std::chrono::minutes(1);
 constexpr uint64_t kRequests = 64;    ///< at once
 constexpr double kMostWaiting = 600;  ///< seconds
 
-/// Beside each other in time, folder by folder: a list has 1,000 objects a request, one after
-/// another.
+/// Lists folders concurrently: the requests of one list, for 1,000 objects each, are sequential.
 std::vector<ObjectInfo> list_all(ObjectStore& store, const std::string& prefix) {
-  constexpr size_t kMostFolders = 16;  // that are looked into before they are listed
-  constexpr size_t kMostLoose = 256;   // objects beside folders
+  constexpr size_t kMostFolders = 16;  // folders that are split into their subfolders
+  constexpr size_t kMostLoose = 256;   // objects beside subfolders
   std::vector<std::string> folders{prefix}, loose;
   for (int depth = 0; depth < 2 && folders.size() <= kMostFolders; ++depth) {
     std::vector<std::string> deeper;
@@ -70,8 +69,8 @@ std::vector<ListedFile> files_below(ObjectStore& store, const RemotePath& folder
   return files;
 }
 
-/// Whether a query's signature is of one object alone: Amazon's and Google's, CloudFront's without
-/// a policy, Azure's of a blob, a snapshot or a version.
+/// Whether a query's signature is for one object only: Amazon's and Google's, CloudFront's without
+/// a policy, Azure's for a blob, a snapshot or a version.
 bool signs_one_object(const std::map<std::string, std::string>& query) {
   const auto has = [&](const char* name) { return query.contains(name); };
   if (has("x-amz-signature") || has("x-goog-signature")) return true;
@@ -82,8 +81,8 @@ bool signs_one_object(const std::map<std::string, std::string>& query) {
          (resource->second == "b" || resource->second == "bs" || resource->second == "bv");
 }
 
-/// What of a manifest's query ("?...", or nothing) its files are asked for with too: all that is
-/// not about the manifest alone, as are signatures of one object and versions.
+/// The part of a manifest's query ("?...", or empty) that also applies to its files: not signatures
+/// of one object, nor versions.
 std::string query_of_files(const std::string& query) {
   std::map<std::string, std::string> values;  // in lower case
   std::string kept;
@@ -101,8 +100,7 @@ std::string query_of_files(const std::string& query) {
 
 RemotePath folder_of(const RemotePath& manifest) {
   const std::string& key = manifest.key();
-  const bool has_query = manifest.scheme() != RemotePath::Scheme::s3;
-  const size_t end = has_query ? std::min(key.find('?'), key.size()) : key.size();
+  const size_t end = manifest.query_offset();
   const std::string folder = key.substr(0, key.rfind('/', end) + 1);
   return manifest.with_key(folder + query_of_files(key.substr(end)));
 }
@@ -135,14 +133,14 @@ std::vector<ListedFile> files_of_manifest(ObjectStore& store, const RemotePath& 
   return files;
 }
 
-// A listing's file: for each file its bytes, the lengths of name, key and ETag, and these.
+/// A record of a listing's file. The texts of name, key and ETag follow it.
 
 struct Record {
   uint64_t bytes;
-  uint32_t name, key, etag, nothing;
+  uint32_t name, key, etag, nothing;  ///< the texts' lengths; 0
 };
 
-/// Without the keys of a manifest's files, which have its signature, and follow from their names.
+/// Leaves out the keys of a manifest's files: they have its signature, and follow from the names.
 void save(const Listing& listing, const fs::path& path, bool manifest) {
   AtomicFile file(path);
   for (const auto& [name, object] : listing.files) {
@@ -156,7 +154,7 @@ void save(const Listing& listing, const fs::path& path, bool manifest) {
   file.commit();
 }
 
-/// Nothing where there is none, an older one or a damaged one.
+/// The listing's files; nothing when the file is missing, older than kFresh or damaged.
 std::optional<std::vector<ListedFile>> load(const fs::path& path) {
   std::error_code error;
   const auto time = fs::last_write_time(path, error);
@@ -191,10 +189,10 @@ bool is_manifest(const RemotePath& path) { return path.name().ends_with(".txt");
 
 std::vector<std::string> names_in_manifest(const std::string& text, const RemotePath& path) {
   std::vector<std::string> names, problems;
-  for (size_t at = 0, line = 1; at < text.size(); ++line) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string name = text.substr(at, end - at);
-    at = end + 1;
+  size_t line = 0;
+  for (const auto written : separated(text, '\n')) {
+    ++line;
+    std::string name(written);
     while (!name.empty() && (name.back() == '\r' || name.back() == ' ')) name.pop_back();
     if (name.empty() || name.front() == '#') continue;
     if (name.front() == '/' || is_remote(name) || ("/" + name + "/").find("/../") != name.npos) {
@@ -215,7 +213,7 @@ Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& 
   Listing listing{.folder = manifest ? folder_of(path).text() : path.text(), .files = {}};
   if (!listing.folder.ends_with('/')) listing.folder += '/';
   const fs::path kept = cache.path() / (cache_name(path.identity()) + ".listing");
-  // One process of the machine asks for all; others wait for it.
+  // One process of the machine asks the store; the others wait.
   const LockFile lock(kept.string() + ".lock", kMostWaiting);
   if (const auto problem = kept.string() + ".lock: " + lock.problem(); lock.error() == EWOULDBLOCK)
     log::warn(problem + "; " + path.text() + " is listed without it");

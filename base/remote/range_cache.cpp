@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/remote/cache_folder.h"
 #include "base/remote/leaving.h"
-#include "base/remote/remote_error.h"
 #include "base/several_threads.h"
 
 namespace composer {
@@ -17,14 +18,14 @@ namespace {
 using Blocks = CachedObject::Blocks;
 
 constexpr uint64_t kRequestBytes = 8 << 20;
-constexpr uint64_t kAheadBytes = 128 << 20;  // on their way to those who do not need them yet
-constexpr uint64_t kAheadWhole = 512 << 20;  // likewise, while it is of objects fetched whole
-constexpr double kClaimPatience = 30;  // seconds, with another process that has claimed a block,
-constexpr double kSlowest = 1e6;       // and as many more as it takes at so many bytes a second
-constexpr auto kLookForWaiting = std::chrono::milliseconds(100);  // whether anybody still waits
+constexpr uint64_t kAheadBytes = 128 << 20;  ///< bytes being prefetched, of all objects
+constexpr uint64_t kAheadWhole = 512 << 20;  ///< the same for objects that are fetched whole
+// Another process that has claimed a block gets 30 seconds, plus the time of its bytes at 1 MB/s.
+constexpr double kClaimPatience = 30, kSlowest = 1e6;
+constexpr auto kLookForWaiting = std::chrono::milliseconds(100);  ///< between checks of LeaveWhen
 
-/// The memory of requests ahead of their need, of all objects together: these bytes, once no more
-/// than `most` are taken with them or this thread is to leave.
+/// A part of the memory for prefetching, which all objects share. Waits until no more than `most`
+/// bytes are taken, with these, or this thread is cancelled.
 class AheadMemory {
  public:
   AheadMemory(uint64_t bytes, uint64_t most) : bytes_(std::min(bytes, most)) {
@@ -56,8 +57,8 @@ void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 }  // namespace
 
-/// The first of the wanted blocks that nobody has claimed, while it lives; empty where the first
-/// one is claimed.
+/// Claims the wanted blocks, up to the first that another has claimed, for its lifetime. Empty when
+/// the first block is claimed.
 class RangeCache::Claim {
  public:
   Claim(RangeCache& cache, const Blocks& wanted) : cache_(cache), blocks_(wanted) {
@@ -69,8 +70,8 @@ class RangeCache::Claim {
         blocks_.end = std::max(blocks_.begin, std::min(blocks_.end, other.begin));
       }
       if (blocks_.count() == 0) return;
-      host_ = cache_.claims_.insert(cache_.claims_.end(),
-                                    {blocks_, std::make_shared<std::exception_ptr>()});
+      own_claim_ = cache_.claims_.insert(cache_.claims_.end(),
+                                         {blocks_, std::make_shared<std::exception_ptr>()});
     }
     const Blocks all = blocks_;
     try {
@@ -84,7 +85,7 @@ class RangeCache::Claim {
     } else if (blocks_.end < all.end) {
       {
         const std::lock_guard guard(cache_.claims_lock_);
-        host_->blocks = blocks_;
+        own_claim_->blocks = blocks_;
       }
       cache_.claims_changed_.notify_all();
     }
@@ -98,13 +99,13 @@ class RangeCache::Claim {
   Claim& operator=(const Claim&) = delete;
 
   const Blocks& blocks() const { return blocks_; }
-  /// Those who wait for the blocks get this, before the claim ends.
+  /// Gives the failure to the threads that wait for the blocks. Call it before the claim ends.
   void fail(std::exception_ptr failure) const {
     const std::lock_guard guard(cache_.claims_lock_);
-    *host_->failure = std::move(failure);
+    *own_claim_->failure = std::move(failure);
   }
-  /// Where blocks() is empty because another thread of this process has the first one: the end of
-  /// what it has.
+  /// When blocks() is empty because another thread of this process has claimed the first block: the
+  /// end of that claim.
   std::optional<uint64_t> threads_end() const {
     return threads_end_ > 0 ? std::optional(threads_end_) : std::nullopt;
   }
@@ -113,7 +114,7 @@ class RangeCache::Claim {
   void forget() {
     {
       const std::lock_guard guard(cache_.claims_lock_);
-      cache_.claims_.erase(host_);
+      cache_.claims_.erase(own_claim_);
     }
     cache_.claims_changed_.notify_all();
   }
@@ -121,13 +122,13 @@ class RangeCache::Claim {
   RangeCache& cache_;
   Blocks blocks_;
   uint64_t threads_end_ = 0;
-  std::list<ThreadClaim>::iterator host_;
+  std::list<ThreadClaim>::iterator own_claim_;
 };
 
-RangeCache::RangeCache(std::shared_ptr<DiskRoom> room, RemoteBytes remote,
+RangeCache::RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
                        const std::filesystem::path& stem)
     : fetch_(std::make_shared<const RemoteBytes::Fetch>(std::move(remote.fetch))),
-      room_(std::move(room)),
+      folder_(std::move(folder)),
       remote_(std::move(remote)),
       object_(stem, remote_.name + "\n" + remote_.version, remote_.bounds) {}
 
@@ -135,13 +136,13 @@ RangeCache::~RangeCache() = default;
 
 void RangeCache::fetch_by(RemoteBytes::Fetch fetch) {
   auto left = std::make_shared<const RemoteBytes::Fetch>(std::move(fetch));
-  const std::lock_guard guard(fetch_lock_);  // ends before what is left does, which may be large
+  const std::lock_guard guard(fetch_lock_);  // released before `left` is destroyed
   fetch_.swap(left);
   if (remote_.may_expire) other_fetch_.swap(left);
 }
 
-/// What is opened last need not have been signed last: after a refusal the other one is asked by
-/// once, and first from then on where that is not refused.
+/// Reads from the store. The latest address need not have the latest signature: after a refusal the
+/// other address is tried once, and is the first from then on if it succeeds.
 void RangeCache::ask(uint64_t begin, std::span<uint8_t> into) {
   SharedFetch first, other;
   {
@@ -177,8 +178,8 @@ void RangeCache::fetch(uint64_t begin, std::span<uint8_t> into) {
   }
 }
 
-/// Until no thread of this process has claimed the block; false where this one is to leave before.
-/// Throws what came of that claim.
+/// Waits until no thread of this process has claimed the block; false when this thread is cancelled
+/// before. Throws the failure of that claim.
 bool RangeCache::wait_for_thread(uint64_t block) {
   std::shared_ptr<std::exception_ptr> failure;
   std::unique_lock guard(claims_lock_);
@@ -198,7 +199,7 @@ bool RangeCache::wait_for_thread(uint64_t block) {
 
 void RangeCache::read(uint64_t begin, std::span<uint8_t> into, const uint8_t* mapped) {
   if (into.empty()) return;
-  constexpr int kTries = 3;  // they may leave between coming and being read
+  constexpr int kTries = 3;  // blocks may be evicted between their arrival and the copy
   try {
     for (int i = 0; i < kTries; ++i) {
       if (object_.copy(begin, into, mapped)) {
@@ -210,7 +211,7 @@ void RangeCache::read(uint64_t begin, std::span<uint8_t> into, const uint8_t* ma
     if (object_.copy(begin, into, mapped)) return;
   } catch (const RemoteError&) {
     throw;
-  } catch (const RunError&) {  // the cache's own files fail
+  } catch (const RunError&) {  // an error of the cache's own files
   }
   fetch(begin, into);
 }
@@ -219,7 +220,7 @@ bool RangeCache::bring(uint64_t begin, uint64_t end) {
   if (begin >= end) return true;
   try {
     return have(begin, end, Need::later) == Found::here;
-  } catch (const std::exception&) {  // read() meets it again
+  } catch (const std::exception&) {  // read() will meet it again
     return false;
   }
 }
@@ -237,13 +238,13 @@ void RangeCache::pin(uint64_t begin, uint64_t end) {
     if (found == Found::no_room) break;
     if (found == Found::here && object_.pin(blocks)) return;
   }
-  throw UserError("remote.cache_limit: " + room_->path().string() + " has no room for the " +
+  throw UserError("remote.cache_limit: " + folder_->path().string() + " has no room for the " +
                   std::to_string((end - begin + 999'999) / 1'000'000) + " MB of " + name() +
                   " that are needed all the time; allow more, or free the disk");
 }
 
 bool RangeCache::is_whole(double look_until) const {
-  constexpr uint64_t kMost = 4096;  // blocks that are looked at before the time is
+  constexpr uint64_t kMost = 4096;  // blocks between looks at the time
   const std::unique_lock guard(whole_lock_, std::try_to_lock);
   if (!guard) return is_whole_;
   const BlockTable& table = object_.table();
@@ -255,7 +256,7 @@ bool RangeCache::is_whole(double look_until) const {
     const auto entry = table.entry(whole_before_);
     if (!BlockTable::is_there(entry) || table.is_doubtful(entry)) break;
   }
-  // Parts that nobody wants never come.
+  // Parts that nobody reads are never fetched.
   return is_whole_ = whole_before_ == blocks || found_ > bytes();
 }
 
@@ -268,8 +269,8 @@ uint64_t RangeCache::run_end(uint64_t block, uint64_t end) const {
   return last;
 }
 
-/// Whether the bytes were here when it looked; elsewhere: another process does not come to an end
-/// with them, or this thread is to leave, or, of those needed later, others bring some.
+/// Fetches the bytes that are missing. elsewhere: another process takes too long with its claim,
+/// this thread is cancelled, or, for later needs, others are fetching some of the bytes.
 RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
   const uint64_t last = object_.bounds().at(end - 1) + 1;
   double late = 0;
@@ -311,7 +312,7 @@ RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
   return found;
 }
 
-/// Of the claimed blocks, those that did not come before they were claimed.
+/// Fetches the claimed blocks that are still missing. False when there is no room.
 bool RangeCache::fill(Claim& claim, Need need) {
   Blocks blocks = claim.blocks();
   while (blocks.count() > 0 && object_.has(blocks.begin)) ++blocks.begin;
@@ -322,12 +323,12 @@ bool RangeCache::fill(Claim& claim, Need need) {
   const auto ahead = need == Need::later ? std::optional(blocks.begin) : std::nullopt;
   constexpr uint64_t unit = BlockBounds::kAlignment;
   const uint64_t on_disk = (bytes + unit - 1) / unit * unit;
-  if (!room_->make_room(on_disk, *this, ahead)) return false;
+  if (!folder_->make_room(on_disk, *this, ahead)) return false;
   struct Filled {
-    DiskRoom& room;
+    CacheFolder& folder;
     const uint64_t bytes;
-    ~Filled() { room.filled(bytes); }
-  } const filled{*room_, on_disk};
+    ~Filled() { folder.filled(bytes); }
+  } const filled{*folder_, on_disk};
   const auto memory = std::make_unique_for_overwrite<uint8_t[]>(bytes);
   const std::span<uint8_t> data(memory.get(), bytes);
   try {
@@ -338,13 +339,13 @@ bool RangeCache::fill(Claim& claim, Need need) {
   }
   found_ = 0;
   const int error = object_.put(blocks, data);
-  if (error == ENOSPC || error == EDQUOT) room_->disk_is_full();
-  if (error != 0) object_.drop(blocks);  // what was written of them
+  if (error == ENOSPC || error == EDQUOT) folder_->disk_is_full();
+  if (error != 0) object_.drop(blocks);  // the part that was written
   return error == 0;
 }
 
 std::shared_ptr<void> RangeCache::follow(ReadOrder order) {
-  return room_->follow(std::move(order));
+  return folder_->follow(std::move(order));
 }
 
 Evictable RangeCache::evictable(BlockNeeds needs) {

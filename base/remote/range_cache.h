@@ -1,4 +1,4 @@
-// An object of a store whose parts are kept in a local file once they were read.
+// An object of a store, with a local cache of the parts that were read.
 #pragma once
 
 #include <condition_variable>
@@ -8,87 +8,67 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/remote/cached_object.h"
-#include "base/remote/eviction.h"
 #include "base/remote/remote_bytes.h"
 
 namespace composer {
 
+class CacheFolder;
 class RangeCache;
 
-/// Says that bytes of an object are needed once so many samples are read.
+/// Tells that bytes of an object are needed after `after_samples` samples.
 using Want = std::function<void(const RangeCache& object, uint64_t begin, uint64_t end,
                                 uint32_t after_samples)>;
-/// Says it of all bytes that will be needed, of one object or of many in the same folder.
+/// Calls `want` for all bytes that will be needed, of one object or of many in the same folder.
 using ReadOrder = std::function<void(const Want& want)>;
 
-/// Where the files of RangeCaches lie, and how much of the disk they may take. Functions may be
-/// called by several threads at once.
-class DiskRoom {
- public:
-  virtual ~DiskRoom() = default;
-  virtual const std::filesystem::path& path() const = 0;
-  /// Whether so many bytes may be added for `asker`, after others have left where that is needed.
-  /// ahead: the first block that is to be added, where it is not needed yet. To be followed by
-  /// filled().
-  virtual bool make_room(uint64_t bytes, const RangeCache& asker,
-                         std::optional<uint64_t> ahead) = 0;
-  /// Those of make_room() were added, or were not.
-  virtual void filled(uint64_t bytes) = 0;
-  /// The disk, or a quota, has no room for more than there is now.
-  virtual void disk_is_full() = 0;
-  /// As RangeCache::follow, of which it is a part. Objects that the order tells of stay open until
-  /// what is returned ends.
-  virtual std::shared_ptr<void> follow(ReadOrder order) = 0;
-};
-
-/// Shared by all threads and, through its files, by all processes of the machine: what one of them
-/// reads from the store the others find, or wait for. Opened by CacheFolder::open. A store's errors
-/// come as RemoteError, or as UserError where it throws that.
+/// All threads and, through its files, all processes of the machine share it: each finds, or waits
+/// for, the bytes that another reads from the store. Opened by CacheFolder::open(). The store's
+/// RunError becomes RemoteError; its UserError stays.
 class RangeCache {
  public:
-  RangeCache(std::shared_ptr<DiskRoom> room, RemoteBytes remote, const std::filesystem::path& stem);
+  RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
+             const std::filesystem::path& stem);
   ~RangeCache();
 
   const std::string& name() const { return remote_.name; }
-  /// What tells the object from all others, its name alone or with more.
+  /// Identifies the object among all others: the name, or the name and more.
   const std::string& identity() const {
     return remote_.identity.empty() ? remote_.name : remote_.identity;
   }
   const std::string& version() const { return remote_.version; }
   uint64_t bytes() const { return remote_.bounds.bytes; }
-  /// From now on the store is asked so: by an address that was signed later, for instance. Where
-  /// addresses may expire, the one before is kept, and asked by where the store refuses this.
+  /// Sets how bytes are read from the store from now on, for instance by an address with a newer
+  /// signature. When addresses may expire, the one before is kept for when the store refuses this.
   void fetch_by(RemoteBytes::Fetch fetch);
 
-  /// As long as the object; has zeros where nothing is.
+  /// The local file. It has the object's length, and zeros for missing bytes.
   const std::filesystem::path& file() const { return object_.file(); }
 
-  /// The bytes, from the store where they are not here. mapped: where file() is mapped; else it is
-  /// read.
+  /// Reads bytes, from the store when the file does not have them. mapped: the mapping of file();
+  /// null: the file is read.
   void read(uint64_t begin, std::span<uint8_t> into, const uint8_t* mapped = nullptr);
-  /// For bytes that will be read: returns when they are here, or others bring them, or there is no
-  /// room, or they cannot be had: read() will tell. Whether they are here.
+  /// Prefetches bytes. Returns whether they are in the file. False also when others are fetching
+  /// them, there is no room, or they cannot be read: read() reports the error.
   bool bring(uint64_t begin, uint64_t end);
-  /// Returns when the bytes are here; they stay until the end. Throws UserError where the cache has
-  /// no room for them.
+  /// Returns when the bytes are in the file, and keeps them there while this object exists. Throws
+  /// UserError when the cache has no room for them.
   void pin(uint64_t begin, uint64_t end);
-  /// Whether all is here, as far as that is known. Looks at some of what is not known, and goes on
-  /// until this time (steady_seconds) while nothing is missing.
+  /// Whether all blocks are known to be in the file. Looks at some of the others, and goes on until
+  /// `look_until` (steady_seconds()) while none is missing.
   bool is_whole(double look_until = 0) const;
 
-  /// Where there is no room for all that orders tell of, what is needed last leaves first,
-  /// whichever object it lies in. Several orders may stand beside each other, each until what is
-  /// returned ends.
+  /// Announces the coming reads. When there is no room for all announced bytes, the bytes that are
+  /// needed last are evicted first, of any object. Several orders may be active, each until the
+  /// returned value is destroyed.
   std::shared_ptr<void> follow(ReadOrder order);
 
   const CachedObject& object() const { return object_; }
-  /// For evict_blocks(), while this exists. Blocks that a thread is at stay.
+  /// The argument of evict_blocks(), valid while this object exists. Blocks that a thread has
+  /// claimed stay.
   Evictable evictable(BlockNeeds needs);
 
  private:
@@ -106,27 +86,28 @@ class RangeCache {
 
   using SharedFetch = std::shared_ptr<const RemoteBytes::Fetch>;
   std::mutex fetch_lock_;
-  SharedFetch fetch_, other_fetch_;  ///< the one to ask by first; null where there is no other
+  SharedFetch fetch_, other_fetch_;  ///< the first to use, and one for after a refusal, or null
 
-  const std::shared_ptr<DiskRoom> room_;
+  const std::shared_ptr<CacheFolder> folder_;
   const RemoteBytes remote_;  ///< without its `fetch`
   mutable CachedObject object_;
 
   std::mutex claims_lock_;
   std::condition_variable claims_changed_;
-  /// Of this process's threads.
+  /// Blocks that a thread of this process is fetching.
   struct ThreadClaim {
     Blocks blocks;
-    std::shared_ptr<std::exception_ptr> failure;  ///< in the end; null where there was none
+    std::shared_ptr<std::exception_ptr> failure;  ///< set when the fetch fails
   };
   std::list<ThreadClaim> claims_;
 
-  mutable std::atomic<uint64_t> found_{
-      0};  ///< bytes that were here when they were wanted, one after another
+  /// Bytes that were in the file when they were wanted, since one was last missing.
+  mutable std::atomic<uint64_t> found_{0};
 
   mutable std::mutex whole_lock_;
-  mutable uint64_t whole_before_ = 0, cleared_then_ = 0;  ///< blocks before it were there
-  mutable std::atomic<bool> is_whole_{false};             ///< when last looked at
+  mutable uint64_t whole_before_ = 0;          ///< all blocks before this one were there
+  mutable uint64_t cleared_then_ = 0;          ///< BlockTable::cleared() at that time
+  mutable std::atomic<bool> is_whole_{false};  ///< the last result of is_whole()
 };
 
 }  // namespace composer

@@ -3,14 +3,15 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
 
-/// Many objects' descriptions in little memory.
+/// The descriptions of many objects in little memory.
 struct PackedInfos {
   BlockBounds bounds;
-  std::string texts;  ///< key and ETag of each, one after the other, each with its 0
+  std::string texts;  ///< key and ETag of each object, each ending with a 0
   std::vector<size_t> begins;
 
   void add(const ObjectInfo& object) {
@@ -28,13 +29,13 @@ struct PackedInfos {
   }
 };
 
-bool has_query(const RemotePath& place, const std::string& key) {
-  return place.scheme() != RemotePath::Scheme::s3 && key.find('?') != key.npos;
+bool has_query(const RemotePath& store, const std::string& key) {
+  return store.scheme() != RemotePath::Scheme::s3 && key.find('?') != key.npos;
 }
 
-/// Without signatures of a query.
-std::string key_to_know(const RemotePath& place, const std::string& key) {
-  return has_query(place, key) ? place.with_key(key).identity() : key;
+/// The key without the signatures of its query.
+std::string key_without_signature(const RemotePath& store, const std::string& key) {
+  return has_query(store, key) ? store.with_key(key).identity() : key;
 }
 
 }  // namespace
@@ -64,17 +65,15 @@ RemoteBytes bytes_at(const RemotePath& path, const RemoteOptions& options) {
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,
                      const std::vector<ObjectInfo>& objects) {
   auto all = std::make_shared<PackedInfos>();
-  uint64_t sum = 0xCBF29CE484222325u;  // FNV-1a over all that tells versions apart
-  const auto mix = [&](const std::string& text) {
-    for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-    sum *= 0x100000001B3u;
-  };
-  const RemotePath place(name.substr(0, name.find('/', name.find("://") + 3) + 1));
+  uint64_t sum = fnv1a("");  // over all that tells versions apart, a zero byte behind each text
+  const auto mix = [&](const std::string& text) { sum = fnv1a({"", 1}, fnv1a(text, sum)); };
+  const RemotePath server(name.substr(0, name.find('/', name.find("://") + 3) + 1));
   bool may_expire = false;
   for (const ObjectInfo& object : objects) {
     all->add(object);
-    may_expire = may_expire || has_query(place, object.key);
-    mix(key_to_know(place, object.key)), mix(object.etag), mix(std::to_string(object.bytes));
+    may_expire = may_expire || has_query(server, object.key);
+    mix(key_without_signature(server, object.key)), mix(object.etag),
+        mix(std::to_string(object.bytes));
   }
   std::shared_ptr<LongFailure> failure(store, &store->long_failure());
   return {.name = std::move(name),

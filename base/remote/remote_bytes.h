@@ -1,4 +1,4 @@
-// Bytes that a store has, of one object or of many.
+// The bytes of one object, or of many objects, of a store.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@
 namespace composer {
 
 struct RemoteBytes {
-  /// Returns when the bytes, within one block where blocks have sizes of their own, are there.
-  /// Called by many threads at once. Throws RunError, UserError.
+  /// Reads bytes; within one block when blocks have their own sizes. Called by many threads at
+  /// once. Throws RunError, UserError.
   using Fetch = std::function<void(uint64_t begin, std::span<uint8_t> into)>;
 
-  std::string name;     ///< the path, for people too
-  std::string version;  ///< another one where the bytes are others
-  BlockBounds bounds;   ///< in what pieces they are kept
+  std::string name;     ///< the path, also for messages
+  std::string version;  ///< differs when the bytes differ
+  BlockBounds bounds;   ///< the blocks of the cache
   Fetch fetch;
-  std::shared_ptr<LongFailure> failure;  ///< of the store; null where `fetch` sees to it
-  std::string identity{};   ///< what tells it from others of that name; empty: the name does
-  bool may_expire = false;  ///< whether a query, which may be a signature, says how it is asked for
-  uint64_t fetch_memory = 0;  ///< that a fetch takes beside what it gives
+  std::shared_ptr<LongFailure> failure;  ///< the store's; null when `fetch` uses it itself
+  std::string identity{};     ///< identifies it among others of that name; empty: the name does
+  bool may_expire = false;    ///< true: its address has a query, which may be a signature
+  uint64_t fetch_memory = 0;  ///< bytes of memory that a fetch takes besides its result
 };
 
-/// An object, in blocks of 64 KiB: two to three of them have a photograph, so that reading them in
-/// any order brings little else.
+/// An object in blocks of 64 KiB. A photograph takes two to three blocks, so that reading
+/// photographs in any order fetches little else.
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, const RemotePath& path,
                      const ObjectInfo& object);
 
-/// The object that is there now. Throws UserError where there is none.
+/// The object at the path as it is now. Throws UserError when it does not exist.
 RemoteBytes bytes_at(const RemotePath& path, const RemoteOptions& options);
 
-/// Objects one behind another, each a block that begins at a multiple of 4 KiB. name: of their
-/// folder or list.
+/// Objects one behind another, each a block that begins at a multiple of 4 KiB. name: the path of
+/// their folder or list.
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,
                      const std::vector<ObjectInfo>& objects);
 

@@ -1,4 +1,4 @@
-// How stores are reached: a recipe's `remote`, handed to what opens them.
+// Options of stores: a recipe's `remote`.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 namespace composer {
 
 struct RemoteOptions {
-  std::string endpoint_url = {};  ///< of s3://; empty: the environment's, ~/.aws's, Amazon's
-  std::string region = {};        ///< likewise
-  std::filesystem::path cache_dir =
-      {};                    ///< for copies of what is read; empty: the user's cache folder
-  uint64_t cache_limit = 0;  ///< bytes that they may take; 0: no limit but the disk's
+  /// The store of s3:// paths; empty: that of the environment, else of ~/.aws, else Amazon's.
+  std::string endpoint_url = {};
+  std::string region = {};  ///< the store's region; empty: found in the same places
+  /// The folder for copies of remote data; empty: the user's cache folder.
+  std::filesystem::path cache_dir = {};
+  uint64_t cache_limit = 0;  ///< bytes that the copies may take; 0: no limit but the disk's
 };
 
-/// Of an environment variable; empty where it is not set.
+/// The value of an environment variable; empty when it is not set.
 inline std::string environment_value(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;

@@ -23,24 +23,21 @@ namespace composer {
 namespace {
 
 constexpr const char* kRegionWhereNoneIsNamed = "us-east-1";
-constexpr uint64_t kWholeBytes = 32 << 20;  ///< what is larger is written in parts
+constexpr uint64_t kWholeBytes = 32 << 20;  ///< larger objects are written in parts
 constexpr uint64_t kPartBytes = 16 << 20;
 constexpr uint64_t kMostParts = 10'000;   ///< S3's limit
-constexpr uint64_t kWriters = 4;          ///< parts of one object under way at a time
-constexpr int64_t kOtherSeconds = 30;     ///< of clocks that make another signature
+constexpr uint64_t kWriters = 4;          ///< parts of one object that are sent at a time
+constexpr int64_t kOtherSeconds = 30;     ///< a difference of clocks worth another signature
 constexpr double kCompleteSeconds = 600;  ///< large objects take the store minutes
 
-std::string range_text(uint64_t begin, uint64_t bytes) {
-  return "bytes=" + std::to_string(begin) + "-" + std::to_string(begin + bytes - 1);
-}
-
-/// Whether the bucket's name can be a part of the host's, which certificates cover up to a dot.
+/// Whether the bucket's name can be a part of the host's name. Certificates do not cover names with
+/// dots.
 bool fits_host(const std::string& bucket) {
   return bucket.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == bucket.npos &&
          bucket.size() <= 63;
 }
 
-/// As libcurl names the host to the server.
+/// The URL as libcurl sends the host's name: without a default port.
 std::string without_default_port(std::string url) {
   const std::string_view port = url.starts_with("https://") ? ":443" : ":80";
   if (url.ends_with(port)) url.erase(url.size() - port.size());
@@ -123,12 +120,12 @@ std::string S3Store::region() {
 
 HttpRequest S3Store::signed_request(const Call& call, const std::string& hash, Signing& signing) {
   signing = {credentials_.current(endpoint_.region), region(), seconds_ahead_};
-  const auto& [by, place_region, seconds_ahead] = signing;
+  const auto& [by, request_region, seconds_ahead] = signing;
   std::string url = endpoint_.endpoint_url, path;
   bool in_path = true;
   if (url.empty()) {
     in_path = !fits_host(bucket_);
-    url = "https://" + (in_path ? "" : bucket_ + ".") + amazon_host("s3", place_region);
+    url = "https://" + (in_path ? "" : bucket_ + ".") + amazon_host("s3", request_region);
   }
   const size_t host_begin = url.find("://") + 3;
   const size_t host_end = std::min(url.find('/', host_begin), url.size());
@@ -152,7 +149,7 @@ HttpRequest S3Store::signed_request(const Call& call, const std::string& hash, S
   SignedRequest to_sign{call.method, path, call.query, request.headers, hash};
   to_sign.headers.emplace_back("host", host);
   request.headers.emplace_back(
-      "Authorization", authorization(to_sign, {by.key_id, by.secret, place_region, "s3"}, now));
+      "Authorization", authorization(to_sign, {by.key_id, by.secret, request_region, "s3"}, now));
   return request;
 }
 
@@ -234,22 +231,19 @@ void S3Store::refuse(const Call& call, const HttpReply& reply) {
   throw RunError(path + ": the store answers " + call.method + " with " + what);
 }
 
-HttpReply S3Store::explanation(const std::string& key) {
-  return send({.key = key, .headers = {{"range", range_text(0, 1)}}});
-}
-
 std::optional<ObjectInfo> S3Store::stat(const std::string& key) {
   const Call call{.method = "HEAD", .key = key};
   HttpReply reply = send(call);
   if (reply.status == 404 && bucket_seen_) return std::nullopt;
   if (!reply.succeeded()) {
-    const HttpReply why = explanation(key);
+    // A GET tells why: answers to HEAD have no body.
+    const HttpReply why = send({.key = key, .headers = {{"range", "bytes=0-0"}}});
     if (why.status == 404 && read_problem(why.body).code != "NoSuchBucket") {
       bucket_seen_ = true;
       return std::nullopt;
     }
     if (!why.succeeded()) refuse(call, why);
-    // The region, the clock or the credentials are right by now.
+    // The GET has corrected the region, the clock or the credentials.
     reply = expect(call);
   }
   return described(key, text(key), reply);
@@ -257,16 +251,15 @@ std::optional<ObjectInfo> S3Store::stat(const std::string& key) {
 
 void S3Store::read(const ObjectInfo& info, uint64_t begin, std::span<uint8_t> into) {
   if (into.empty()) return;
-  if (begin > info.bytes || into.size() > info.bytes - begin)
-    throw RunError(text(info.key) + ": bytes behind its end are asked for");
-  Call call{.key = info.key, .headers = {{"range", range_text(begin, into.size())}}, .into = into};
+  const std::string path = text(info.key);
+  Call call{.key = info.key,
+            .headers = {{"range", range_header(path, info, begin, into.size())}},
+            .into = into};
   if (info.etag.starts_with('"')) call.headers.emplace_back("if-match", info.etag);
   const HttpReply reply = send(call);
-  if (reply.status == 412 || reply.status == 416)
-    throw RunError(text(info.key) + ": it has changed since it was opened (" + problem_text(reply) +
-                   ")");
+  refuse_changed(path, reply);
   if (!reply.succeeded()) refuse(call, reply);
-  check_read(text(info.key), info, begin, into.size(), reply);
+  check_read(path, info, begin, into.size(), reply);
 }
 
 void S3Store::list_pages(const std::string& prefix, const std::string& delimiter,
@@ -295,8 +288,7 @@ std::vector<ObjectInfo> S3Store::list(const std::string& prefix) {
   list_pages(prefix, "", [&](ListingPage& page) {
     std::move(page.objects.begin(), page.objects.end(), std::back_inserter(objects));
   });
-  std::sort(objects.begin(), objects.end(),
-            [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+  std::ranges::sort(objects, {}, &ObjectInfo::key);
   return objects;
 }
 
@@ -320,18 +312,17 @@ void S3Store::write(const std::string& key, const std::filesystem::path& file) {
                        [&](uint64_t begin, std::span<uint8_t> into) { source.read(begin, into); });
   std::vector<uint8_t> content(bytes);
   source.read(0, content);
-  write_whole(key, content);
+  write(key, std::span<const uint8_t>(content));
 }
 
 void S3Store::write(const std::string& key, std::span<const uint8_t> bytes) {
-  if (bytes.size() <= kWholeBytes) return write_whole(key, bytes);
+  if (bytes.size() <= kWholeBytes) {
+    expect({.method = "PUT", .key = key, .body = bytes});
+    return;
+  }
   write_parts(key, bytes.size(), [&](uint64_t begin, std::span<uint8_t> into) {
     std::memcpy(into.data(), bytes.data() + begin, into.size());
   });
-}
-
-void S3Store::write_whole(const std::string& key, std::span<const uint8_t> bytes) {
-  expect({.method = "PUT", .key = key, .body = bytes});
 }
 
 void S3Store::write_parts(const std::string& key, uint64_t bytes, const ReadBytes& read_bytes) {
@@ -363,8 +354,7 @@ void S3Store::write_parts(const std::string& key, uint64_t bytes, const ReadByte
     try {
       send({.method = "DELETE", .key = key, .query = {{"uploadId", upload}}});
     } catch (const std::exception& error) {
-      log::warn(text(key) +
-                ": the parts of an upload that failed stay in the store: " + error.what());
+      log::warn(text(key) + ": the parts of a failed upload stay in the store: " + error.what());
     }
     throw;
   }
@@ -383,15 +373,14 @@ void S3Store::complete(const std::string& key, const std::string& upload, uint64
                   .headers = {{"content-type", "application/xml"}},
                   .body = {reinterpret_cast<const uint8_t*>(list.data()), list.size()},
                   .quiet_seconds = kCompleteSeconds};
-  // An answer of status 200 may still tell of an error: it begins before the parts are put
-  // together.
+  // An answer of status 200 may still have an error: it begins before the parts are joined.
   constexpr int kTries = 3;
   for (int i = 1;; ++i) {
     const HttpReply reply = send(call);
     const StoreProblem problem = read_problem(reply.body);
     if (reply.succeeded() && problem.code.empty()) return;
     if (problem.code == "NoSuchUpload") {
-      // An answer that was lost may have told that it is done.
+      // An earlier, lost answer may have been a success.
       const auto info = stat(key);
       if (info && info->bytes == bytes) return;
     }

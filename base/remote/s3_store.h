@@ -1,4 +1,4 @@
-// A bucket of Amazon S3, or of a store that speaks its language.
+// A bucket of Amazon S3, or of a compatible store.
 #pragma once
 
 #include <atomic>
@@ -12,16 +12,16 @@
 
 namespace composer {
 
-/// Where buckets are.
+/// The server of buckets.
 struct S3Endpoint {
   std::string endpoint_url;  ///< without a '/' at its end; empty: Amazon's
-  std::string region;        ///< empty: the bucket's own, which the store tells
+  std::string region;        ///< empty: the bucket's own region, from the store's answers
 
   bool operator==(const S3Endpoint&) const = default;
 };
 
-/// By the options, else the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
-/// AWS_DEFAULT_REGION), else the profile of ~/.aws. UserError where the endpoint is no URL.
+/// The endpoint of the options, else of the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL,
+/// AWS_REGION, AWS_DEFAULT_REGION), else of the profile of ~/.aws. UserError when it is no URL.
 S3Endpoint s3_endpoint(const RemoteOptions& options = {});
 
 class S3Store : public ObjectStore {
@@ -45,11 +45,11 @@ class S3Store : public ObjectStore {
     std::span<uint8_t> into = {};
     double quiet_seconds = 30;
   };
-  /// Gives the bytes [begin, begin + into.size()) of what is written.
+  /// Reads bytes [begin, begin + into.size()) of the data to write.
   using ReadBytes = std::function<void(uint64_t begin, std::span<uint8_t> into)>;
 
   HttpReply send(const Call& call);
-  /// What a request was signed with.
+  /// The values with which a request was signed.
   struct Signing {
     Credentials by;
     std::string region;
@@ -57,15 +57,13 @@ class S3Store : public ObjectStore {
   };
   HttpRequest signed_request(const Call& call, const std::string& hash, Signing& signing);
   bool may_pass(const HttpReply& reply, const Signing& signing);
-  /// As send, with the status 2xx.
+  /// send() that refuses any status but 2xx.
   HttpReply expect(const Call& call);
   [[noreturn]] void refuse(const Call& call, const HttpReply& reply);
-  /// What a GET of the key says where HEAD, whose answers have no body, said no.
-  HttpReply explanation(const std::string& key);
 
   void list_pages(const std::string& prefix, const std::string& delimiter,
                   const std::function<void(struct ListingPage&)>& add);
-  void write_whole(const std::string& key, std::span<const uint8_t> bytes);
+
   void write_parts(const std::string& key, uint64_t bytes, const ReadBytes& read_bytes);
   void complete(const std::string& key, const std::string& upload, uint64_t bytes,
                 const std::vector<std::string>& etags);
@@ -78,8 +76,8 @@ class S3Store : public ObjectStore {
   CredentialSource& credentials_;
   StoreRequests requests_;
   std::mutex mutex_;
-  std::string told_region_;                 ///< what the store said of the bucket
-  std::atomic<int64_t> seconds_ahead_ = 0;  ///< of the store's clock before this machine's
+  std::string told_region_;                 ///< the bucket's region, from the store's answers
+  std::atomic<int64_t> seconds_ahead_ = 0;  ///< the store's clock minus this machine's
   std::atomic<bool> bucket_seen_ = false;
 };
 

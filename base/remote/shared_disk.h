@@ -1,4 +1,4 @@
-// Folders that others use too: several machines, or several users of one.
+// Folders that several machines, or several users, share.
 #pragma once
 
 #include <sys/stat.h>
@@ -6,36 +6,30 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
 
 namespace composer {
 
-/// Such machines do not see each other's changes in time, and learn late that the disk is full.
+/// Whether the path is on a network file system. Machines do not see each other's changes there in
+/// time, and learn late that the disk is full.
 inline bool is_shared_by_machines(const std::filesystem::path& path) {
-  constexpr std::array<uint32_t, 11> kinds{0x6969 /* NFS */,
-                                           0x517B /* SMB */,
-                                           0xFF534D42 /* CIFS */,
-                                           0xFE534D42 /* SMB2 */,
-                                           0x0BD00BD0 /* Lustre */,
-                                           0x47504653 /* GPFS */,
-                                           0x19830326 /* BeeGFS */,
-                                           0x00C36400 /* Ceph */,
-                                           0x01021997 /* 9P */,
-                                           0x65735546 /* FUSE */,
-                                           0x01161970 /* GFS2 */};
+  // NFS, SMB, CIFS, SMB2, Lustre, GPFS, BeeGFS, Ceph, 9P, FUSE, GFS2
+  constexpr uint32_t kinds[] = {0x6969,     0x517B,     0xFF534D42, 0xFE534D42,
+                                0x0BD00BD0, 0x47504653, 0x19830326, 0x00C36400,
+                                0x01021997, 0x65735546, 0x01161970};
   struct statfs status {};
   if (::statfs(path.c_str(), &status) != 0) return false;
-  return std::ranges::find(kinds, static_cast<uint32_t>(status.f_type)) != kinds.end();
+  return std::ranges::find(kinds, static_cast<uint32_t>(status.f_type)) != std::end(kinds);
 }
 
-/// UserError where the folder of remote.cache_dir is another user's, who decides what is read from
-/// it. Root's are allowed, and those of file systems that several machines may share: these need
-/// not know this machine's users.
+/// UserError when the folder of remote.cache_dir belongs to another user, who could change its
+/// files. Folders of root are allowed, and folders on network file systems, which may not know this
+/// machine's users.
 inline void refuse_folder_of_others(const std::filesystem::path& folder) {
   struct stat status {};
   if (is_shared_by_machines(folder) || ::stat(folder.c_str(), &status) != 0 || status.st_uid == 0 ||

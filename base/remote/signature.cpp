@@ -39,7 +39,7 @@ Digest hmac(std::span<const uint8_t> key, std::string_view message) {
   return digest;
 }
 
-/// Without spaces at its ends, and with one where there are several within.
+/// The value without spaces at its ends, and with single spaces within.
 std::string with_single_spaces(std::string_view value) {
   std::string result;
   bool space = false;
@@ -87,8 +87,7 @@ std::string authorization(const SignedRequest& request, const SigningKey& key, s
   TextPairs headers;
   for (const auto& [name, value] : request.headers)
     headers.emplace_back(lower_case(name), with_single_spaces(value));
-  std::stable_sort(headers.begin(), headers.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(headers, {}, [](const auto& header) { return header.first; });
   std::string lines, names;
   for (size_t i = 0; i < headers.size(); ++i) {
     const auto& [name, value] = headers[i];

@@ -2,23 +2,24 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 
 #include "base/error.h"
 #include "base/remote/remote_path.h"
-#include "base/remote/xml.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
 
-constexpr size_t kMostWords = 500;  ///< of a store's message
+constexpr size_t kMostWords = 500;  ///< characters of a store's message
 
 bool digits_only(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
-/// One line, not too long, for messages.
+/// The text on one line, cut to kMostWords, for messages.
 std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 32 || c == 127) c = ' ';
@@ -26,7 +27,188 @@ std::string one_line(std::string text) {
   return text;
 }
 
+constexpr int kDeepest = 16;
+constexpr std::string_view kSpaces = " \t\r\n";
+
+struct Entity {
+  std::string_view name;
+  char character;
+};
+constexpr Entity kEntities[] = {
+    {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw RunError("the store's XML is damaged: " + what);
+}
+
+bool is_name(std::string_view name) {
+  if (name.empty() || std::string_view("-.0123456789").find(name[0]) != name.npos) return false;
+  return std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == ':' || static_cast<unsigned char>(c) >= 128;
+  });
+}
+
+void append_utf8(std::string& text, uint32_t code) {
+  constexpr uint32_t kLead[] = {0, 0xC0, 0xE0, 0xF0};
+  const int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  text += static_cast<char>(kLead[more] | code >> 6 * more);
+  for (int i = more; i-- > 0;) text += static_cast<char>(0x80 | (code >> 6 * i & 63));
+}
+
+/// Appends the character of a reference such as "#38" or "#x26".
+void append_character(std::string& text, std::string_view reference) {
+  const bool hex = reference.size() > 1 && reference[1] == 'x';
+  const auto digits = reference.substr(hex ? 2 : 1);
+  const char* const end = digits.data() + digits.size();
+  uint32_t code = 0;
+  const auto [rest, error] = std::from_chars(digits.data(), end, code, hex ? 16 : 10);
+  if (error != std::errc{} || rest != end || digits.size() > 8 || code == 0 || code > 0x10FFFF ||
+      (code >= 0xD800 && code < 0xE000))
+    refuse("a character reference");
+  append_utf8(text, code);
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : left_(text) {}
+
+  XmlElement document() {
+    if (left_.starts_with("\xEF\xBB\xBF")) left_.remove_prefix(3);
+    skip_between();
+    XmlElement root;
+    expect("<");
+    element(root, 1);
+    skip_between();
+    if (!left_.empty()) refuse("something stands behind its end");
+    return root;
+  }
+
+ private:
+  void expect(std::string_view what) {
+    if (!left_.starts_with(what)) refuse("'" + std::string(what) + "' is missing");
+    left_.remove_prefix(what.size());
+  }
+
+  /// Takes the text before `end`, and skips `end`.
+  std::string_view until(std::string_view end) {
+    const size_t at = left_.find(end);
+    if (at == left_.npos) refuse("it ends too early");
+    const auto before = left_.substr(0, at);
+    left_.remove_prefix(at + end.size());
+    return before;
+  }
+
+  void skip_spaces() {
+    left_.remove_prefix(std::min(left_.find_first_not_of(kSpaces), left_.size()));
+  }
+
+  /// Skips spaces, declarations and comments.
+  void skip_between() {
+    for (;;) {
+      skip_spaces();
+      if (left_.starts_with("<?")) {
+        until("?>");
+      } else if (left_.starts_with("<!--")) {
+        until("-->");
+      } else {
+        return;
+      }
+    }
+  }
+
+  std::string_view name() {
+    const size_t end = std::min(left_.find_first_of(" \t\r\n/>=<"), left_.size());
+    const auto result = left_.substr(0, end);
+    if (!is_name(result)) refuse("a name");
+    left_.remove_prefix(end);
+    return result;
+  }
+
+  void add_text(std::string& to, std::string_view text) {
+    while (!text.empty()) {
+      const size_t at = std::min(text.find('&'), text.size());
+      to += text.substr(0, at);
+      text.remove_prefix(at);
+      if (text.empty()) return;
+      const size_t end = text.find(';');
+      if (end == text.npos || end > 12) refuse("an entity");
+      const auto entity = text.substr(1, end - 1);
+      text.remove_prefix(end + 1);
+      const auto* const known = std::ranges::find(kEntities, entity, &Entity::name);
+      if (known != std::end(kEntities))
+        to += known->character;
+      else if (entity.starts_with('#'))
+        append_character(to, entity);
+      else
+        refuse("an entity");
+    }
+  }
+
+  /// Reads an element from behind its '<' to the end of its end tag.
+  void element(XmlElement& into, int depth) {
+    if (depth > kDeepest) refuse("it nests too deep");
+    const auto full_name = name();
+    const size_t colon = full_name.rfind(':');
+    into.name = full_name.substr(colon == full_name.npos ? 0 : colon + 1);
+    for (;;) {
+      skip_spaces();
+      if (left_.starts_with("/>")) {
+        left_.remove_prefix(2);
+        return;
+      }
+      if (left_.starts_with(">")) break;
+      name();
+      skip_spaces();
+      expect("=");
+      skip_spaces();
+      const auto quote = left_.substr(0, 1);
+      if (quote != "\"" && quote != "'") refuse("an attribute");
+      left_.remove_prefix(1);
+      until(quote);
+    }
+    expect(">");
+    for (;;) {
+      const size_t at = left_.find('<');
+      if (at == left_.npos) refuse("it ends too early");
+      add_text(into.text, left_.substr(0, at));
+      left_.remove_prefix(at);
+      if (left_.starts_with("</")) {
+        left_.remove_prefix(2);
+        if (name() != full_name) refuse("an end tag that ends nothing");
+        skip_spaces();
+        expect(">");
+        return;
+      }
+      if (left_.starts_with("<!--")) {
+        until("-->");
+      } else if (left_.starts_with("<![CDATA[")) {
+        left_.remove_prefix(9);
+        into.text += until("]]>");
+      } else {
+        expect("<");
+        element(into.children.emplace_back(), depth + 1);
+      }
+    }
+  }
+
+  std::string_view left_;
+};
+
 }  // namespace
+
+const XmlElement* XmlElement::child(std::string_view child_name) const {
+  for (const auto& each : children)
+    if (each.name == child_name) return &each;
+  return nullptr;
+}
+
+std::string XmlElement::text_of(std::string_view child_name) const {
+  const XmlElement* const found = child(child_name);
+  return found == nullptr ? "" : found->text;
+}
+
+XmlElement parse_xml(std::string_view text) { return Reader(text).document(); }
 
 ListingPage read_listing(std::string_view xml) {
   const XmlElement root = parse_xml(xml);
@@ -101,11 +283,10 @@ ContentRange read_content_range(std::string_view text) {
 }
 
 uint64_t read_length(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!digits_only(text) || error != std::errc() || end != text.data() + text.size())
+  const auto value = to_number<uint64_t>(text);
+  if (!value)
     throw RunError("the store gives '" + one_line(std::string(text)) + "' as a number of bytes");
-  return value;
+  return *value;
 }
 
 std::optional<std::time_t> read_date(const std::string& text) {

@@ -1,4 +1,4 @@
-// What stores answer: the XML of S3, and headers.
+// The answers of stores: the XML of S3, and headers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,22 @@
 
 namespace composer {
 
-/// All readers below throw RunError where the text is not what it should be.
+struct XmlElement {
+  std::string name;  ///< without a namespace's prefix
+  std::string text;  ///< the text outside of children
+  std::vector<XmlElement> children;
+
+  /// The first child of this name, or null.
+  const XmlElement* child(std::string_view name) const;
+  /// The text of the child of this name; empty without one.
+  std::string text_of(std::string_view name) const;
+};
+
+/// The document's root. RunError when it is not well-formed, nests deeper than 16 elements, or has
+/// a document type, whose entities could change its text.
+XmlElement parse_xml(std::string_view text);
+
+// The readers below throw RunError when the text is malformed.
 
 /// A page of ListObjectsV2.
 struct ListingPage {
@@ -22,30 +37,30 @@ struct ListingPage {
 };
 ListingPage read_listing(std::string_view xml);
 
-/// Of InitiateMultipartUpload.
+/// The id in the answer to InitiateMultipartUpload.
 std::string read_upload_id(std::string_view xml);
 
-/// The store's own words about what went wrong. All empty where the text is something else.
+/// The store's description of an error. All empty when the text is no such description.
 struct StoreProblem {
   std::string code, message;
-  std::string region;  ///< where the bucket is, as far as the store says it
+  std::string region;  ///< the bucket's region; empty when the store does not give it
 };
 StoreProblem read_problem(std::string_view xml);
 
 /// "bytes 0-9/100".
 struct ContentRange {
   uint64_t begin = 0, end = 0;    ///< [begin, end)
-  std::optional<uint64_t> whole;  ///< nothing where the server does not know ('*')
+  std::optional<uint64_t> whole;  ///< the object's size; nothing for '*' (unknown)
 };
 ContentRange read_content_range(std::string_view text);
 
-/// Decimal digits only.
+/// A length of decimal digits only.
 uint64_t read_length(std::string_view text);
 
-/// "Tue, 15 Nov 1994 08:12:31 GMT". Nothing where it is no such date.
+/// A date such as "Tue, 15 Nov 1994 08:12:31 GMT"; nothing for any other text.
 std::optional<std::time_t> read_date(const std::string& text);
 
-/// Seconds from `now` on, of Retry-After: a number or a date; 0 where it is neither.
+/// The seconds from `now` of Retry-After, a number or a date; 0 for any other text.
 double read_retry_after(const std::string& text, std::time_t now);
 
 }  // namespace composer

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <limits>
-#include <mutex>
-#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/process/interrupt.h"
 #include "base/remote/leaving.h"
@@ -20,14 +17,16 @@
 namespace composer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kLongestAskedWait = 60;  ///< seconds, of Retry-After
-constexpr double kPatienceAfterSignal = 10;
+constexpr size_t kKept = 100, kEnough = 20;
+constexpr double kShare = 0.05, kMostAllowance = 8;
+constexpr double kFactor = 2, kAtLeast = 0.05;
+constexpr uint64_t kTiny = 64 << 10, kSmall = 1 << 20;
 constexpr int kTriesBeforeWarning = 4;
 constexpr int64_t kSecondsBetweenWarnings = 60;
 
-/// Uniform in [0, 1), different in each process: what failed together shall not come back together.
+/// Uniform in [0, 1), and different in each process, so that requests that failed together are not
+/// repeated together.
 double random_part() {
   thread_local std::minstd_rand generator{std::random_device{}()};
   return std::uniform_real_distribution<double>{}(generator);
@@ -37,15 +36,15 @@ bool passes(int status) {
   return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
 }
 
-/// When this process saw the signal that it goes by; nothing where there is none.
-std::optional<Clock::time_point> signal_time() {
+/// The steady_seconds() at which this process saw the signal; nothing before a signal.
+std::optional<double> signal_time() {
   static std::mutex mutex;
   static bool is_seen = false;
-  static Clock::time_point seen;
+  static double seen;
   const std::lock_guard lock(mutex);
   const bool was_seen = std::exchange(is_seen, received_signal() != 0);
   if (!is_seen) return std::nullopt;
-  if (!was_seen) seen = Clock::now();
+  if (!was_seen) seen = steady_seconds();
   return seen;
 }
 
@@ -72,6 +71,41 @@ std::optional<Clock::time_point> signal_time() {
 
 }  // namespace
 
+ReadTimes::Recent& ReadTimes::like(uint64_t bytes) {
+  return recent_[bytes <= kTiny ? 0 : bytes <= kSmall ? 1 : 2];
+}
+
+std::optional<double> ReadTimes::limit(uint64_t bytes) {
+  if (bytes > kMostBytes) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto& seconds = like(bytes).seconds;
+  if (seconds.size() < kEnough) return std::nullopt;
+  auto sorted = seconds;
+  const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * 95 / 100);
+  std::nth_element(sorted.begin(), at, sorted.end());
+  return kFactor * *at + kAtLeast;
+}
+
+bool ReadTimes::take_allowance() {
+  const std::lock_guard lock(mutex_);
+  if (allowance_ < 1) return false;
+  --allowance_;
+  return true;
+}
+
+void ReadTimes::add(uint64_t bytes, double seconds) {
+  if (bytes > kMostBytes) return;
+  const std::lock_guard lock(mutex_);
+  Recent& recent = like(bytes);
+  if (recent.seconds.size() < kKept) {
+    recent.seconds.push_back(seconds);
+  } else {
+    recent.seconds[recent.next] = seconds;
+    recent.next = (recent.next + 1) % kKept;
+  }
+  allowance_ = std::min(allowance_ + kShare, kMostAllowance);
+}
+
 std::string problem_text(const HttpReply& reply) {
   std::string text = std::to_string(reply.status);
   const StoreProblem problem = read_problem(reply.body);
@@ -90,6 +124,18 @@ ObjectInfo described(const std::string& key, const std::string& text, const Http
   const uint64_t bytes =
       of_object(text, [&] { return read_length(reply.header("content-length")); });
   return {key, bytes, version_of(reply)};
+}
+
+std::string range_header(const std::string& text, const ObjectInfo& info, uint64_t begin,
+                         uint64_t bytes) {
+  if (begin > info.bytes || bytes > info.bytes - begin)
+    throw RunError(text + ": bytes behind its end are asked for");
+  return "bytes=" + std::to_string(begin) + "-" + std::to_string(begin + bytes - 1);
+}
+
+void refuse_changed(const std::string& text, const HttpReply& reply) {
+  if (reply.status == 412 || reply.status == 416)
+    throw RunError(text + ": it has changed since it was opened (" + problem_text(reply) + ")");
 }
 
 void check_read(const std::string& text, const ObjectInfo& info, uint64_t begin, uint64_t bytes,
@@ -122,32 +168,31 @@ void check_read(const std::string& text, const ObjectInfo& info, uint64_t begin,
 }
 
 HttpReply StoreRequests::send(const Call& call) {
-  std::optional<Clock::time_point> signalled;
+  std::optional<double> signalled;
   for (int tries = 1;; ++tries) {
-    // What is written after the signal, the last checkpoint say, has its own time.
+    // A request that begins after the signal, to write a checkpoint for instance, has its own time.
     if (call.is_read)
       signalled = signal_time();
     else if (received_signal() != 0 && !signalled)
-      signalled = Clock::now();
-    const double left = signalled ? patience_.after_signal - seconds_since(*signalled)
+      signalled = steady_seconds();
+    const double left = signalled ? patience_.after_signal - (steady_seconds() - *signalled)
                                   : std::numeric_limits<double>::infinity();
     if (LeaveWhen::asked()) throw RunError(call.text + ": nobody waits for it any more");
     HttpRequest request = call.request();
     request.fresh_connection = tries > 1;
     request.quiet_seconds_after_signal = patience_.after_signal / 2;
     const uint64_t bytes = request.into.size();
-    const auto begin = Clock::now();
+    const double begin = steady_seconds();
     std::string problem;
     double asked_wait = 0;
     try {
       const auto hedge = call.is_read ? read_times_.limit(bytes) : std::nullopt;
-      auto reply = http_client()
-                       .exchange(request, hedge, [this] { return read_times_.take_allowance(); })
-                       .reply;
+      auto reply =
+          http_client().exchange(request, hedge, [this] { return read_times_.take_allowance(); });
       answered_ = true;
       const bool again = passes(reply.status) || (call.may_pass && call.may_pass(reply));
       if (!again) {
-        if (call.is_read && reply.received > 0) read_times_.add(bytes, seconds_since(begin));
+        if (call.is_read && reply.received > 0) read_times_.add(bytes, steady_seconds() - begin);
         return reply;
       }
       problem = problem_text(reply);
@@ -172,8 +217,7 @@ HttpReply StoreRequests::send(const Call& call) {
 }
 
 void StoreRequests::warn(const Call& call, const std::string& problem) {
-  const int64_t now =
-      std::chrono::duration_cast<std::chrono::seconds>(Clock::now().time_since_epoch()).count();
+  const auto now = static_cast<int64_t>(steady_seconds());
   int64_t next = next_warning_;
   if (now >= next && next_warning_.compare_exchange_strong(next, now + kSecondsBetweenWarnings))
     log::warn(call.text + ": " + problem + "; trying again");
@@ -181,8 +225,8 @@ void StoreRequests::warn(const Call& call, const std::string& problem) {
 
 void StoreRequests::wait(double seconds, bool signalled) {
   constexpr double kSlice = 0.05;
-  const auto begin = Clock::now();
-  for (double left; (left = seconds - seconds_since(begin)) > 0;) {
+  const double begin = steady_seconds();
+  for (double left; (left = begin + seconds - steady_seconds()) > 0;) {
     if ((!signalled && received_signal() != 0) || LeaveWhen::asked()) return;
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kSlice)));
   }

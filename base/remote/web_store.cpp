@@ -50,8 +50,7 @@ void WebStore::refuse(const std::string& method, const std::string& key, const H
 std::optional<ObjectInfo> WebStore::stat(const std::string& key) {
   const HttpReply reply = send("HEAD", key, {}, {});
   if (reply.status == 404 || reply.status == 410) return std::nullopt;
-  const std::string& length = reply.header("content-length");
-  if (reply.status != 200 || length.empty()) return stat_by_read(key);
+  if (reply.status != 200 || reply.header("content-length").empty()) return stat_by_read(key);
   return described(key, text(key), reply);
 }
 
@@ -65,32 +64,29 @@ std::optional<ObjectInfo> WebStore::stat_by_read(const std::string& key) {
     if (!range.whole) throw UserError(text(key) + ": the server does not tell how long it is");
     return ObjectInfo{key, *range.whole, version_of(reply)};
   }
-  // Of an empty file there is no first byte.
+  // An empty file has no first byte.
   if (reply.status == 416 && reply.header("content-range") == "bytes */0")
     return ObjectInfo{key, 0, version_of(reply)};
   if (reply.status != 200) refuse("GET", key, reply);
-  const std::string& length = reply.header("content-length");
-  if (length.empty()) throw UserError(text(key) + ": the server does not tell how long it is");
+  if (reply.header("content-length").empty())
+    throw UserError(text(key) + ": the server does not tell how long it is");
   return described(key, text(key), reply);
 }
 
 void WebStore::read(const ObjectInfo& info, uint64_t begin, std::span<uint8_t> into) {
   if (into.empty()) return;
-  if (begin > info.bytes || into.size() > info.bytes - begin)
-    throw RunError(text(info.key) + ": bytes behind its end are asked for");
+  const std::string path = text(info.key);
   std::vector<std::pair<std::string, std::string>> headers{
-      {"Range", "bytes=" + std::to_string(begin) + "-" + std::to_string(begin + into.size() - 1)}};
+      {"Range", range_header(path, info, begin, into.size())}};
   if (info.etag.starts_with('"')) {
     headers.emplace_back("If-Match", info.etag);
   } else if (!info.etag.empty() && !info.etag.starts_with("W/")) {
     headers.emplace_back("If-Unmodified-Since", info.etag);
   }
   const HttpReply reply = send("GET", info.key, headers, into);
-  if (reply.status == 412 || reply.status == 416)
-    throw RunError(text(info.key) + ": it has changed since it was opened (" + problem_text(reply) +
-                   ")");
+  refuse_changed(path, reply);
   if (!reply.succeeded()) refuse("GET", info.key, reply);
-  check_read(text(info.key), info, begin, into.size(), reply);
+  check_read(path, info, begin, into.size(), reply);
 }
 
 void WebStore::refuse_listing(const std::string& prefix) {

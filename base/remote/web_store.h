@@ -1,4 +1,4 @@
-// Files of a web server: read, not written.
+// Files of a web server, which can be read but not written.
 #pragma once
 
 #include "base/remote/object_store.h"
@@ -8,7 +8,7 @@ namespace composer {
 
 class WebStore : public ObjectStore {
  public:
-  /// Of the path only the server counts.
+  /// path: any path of the server.
   explicit WebStore(const RemotePath& path, Patience patience = {});
 
   std::optional<ObjectInfo> stat(const std::string& key) override;
@@ -23,7 +23,7 @@ class WebStore : public ObjectStore {
   HttpReply send(const std::string& method, const std::string& key,
                  const std::vector<std::pair<std::string, std::string>>& headers,
                  std::span<uint8_t> into);
-  /// stat() by a GET of the first byte, where HEAD is refused or tells too little.
+  /// stat() by a GET of the first byte, when HEAD is refused or has no length.
   std::optional<ObjectInfo> stat_by_read(const std::string& key);
   [[noreturn]] void refuse(const std::string& method, const std::string& key,
                            const HttpReply& reply);

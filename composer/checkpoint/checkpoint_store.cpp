@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/remote/download.h"
+#include "base/files/atomic_file.h"
 #include "base/remote/leaving.h"
 
 namespace composer {

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"
-#include "base/thread_name.h"
+#include "base/several_threads.h"
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/safetensors.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/params/json.h"
-#include "base/process/no_broken_pipe.h"
+#include "base/process/signals.h"
 #include "base/text.h"
 #include "composer/logging/sinks.h"
 

@@ -1,6 +1,6 @@
 #include "composer/logging/events.h"
 
-#include "base/files/crc32c.h"
+#include "base/files/checksum.h"
 #include "composer/logging/png.h"
 
 namespace composer {

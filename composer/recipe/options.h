@@ -9,7 +9,6 @@
 
 #include "base/loading/loader_options.h"
 #include "base/params/params.h"
-#include "base/remote/local_folder.h"
 #include "base/remote/remote_options.h"
 #include "base/remote/remote_path.h"
 #include "base/time.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/params/json.h"
-#include "base/params/rule_text.h"
+#include "base/params/params.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/options.h"
 
@@ -112,10 +112,11 @@ Json fields_schema(const FieldSet& set, std::string doc, const std::string& path
 
 Json field_schema(const Field& field, const std::string& path) {
   if (!field.read) return fields_schema(field.nested, field.doc, path);
-  Json schema{{"description", field.doc + " (" + field.type + (field.rules.empty() ? "" : ", ") +
-                                  field.rules + ")"}};
+  const std::string rules = rules_text(field.rules);
+  Json schema{
+      {"description", field.doc + " (" + field.type + (rules.empty() ? "" : ", ") + rules + ")"}};
   if (!field.required) schema["default"] = json_of(field.write());
-  const Json type = type_schema(field.type, rules_of(field));
+  const Json type = type_schema(field.type, field.rules);
   if (find_automatic(path) == nullptr)
     schema.update(type);
   else

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files/run_folder.h"
 #include "base/log.h"
-#include "base/params/alike_names.h"
+#include "base/params/utf8.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/fetched.h"
 #include "base/text.h"

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/files/atomic_file.h"
 #include "base/host_name.h"
-#include "base/local_time.h"
 #include "base/text.h"
 #include "composer/run/rank_threads.h"
 #include "nn/device/device.h"

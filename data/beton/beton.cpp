@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/remote/cache_folder.h"
-#include "base/remote/remote_error.h"
 #include "data/beton/fields.h"
 #include "data/jpeg/header.h"
 

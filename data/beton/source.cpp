@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/log.h"
-#include "base/remote/download.h"
 #include "base/remote/object_store.h"
 #include "base/remote/range_cache.h"
 #include "base/text.h"

@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/remote/remote_error.h"
 
 namespace composer {
 namespace {

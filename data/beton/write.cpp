@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/remote/remote_error.h"
 #include "data/beton/writer.h"
 #include "data/files/thread_count.h"
 #include "data/index/index_file.h"

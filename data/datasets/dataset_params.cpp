@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/remote/address.h"
 #include "base/remote/object_store.h"
+#include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"

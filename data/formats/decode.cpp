@@ -75,7 +75,8 @@ void FormatErrors::unsupported(const std::string& what) const {
 
 void FormatErrors::check_size(int64_t height, int64_t width) const {
   if (height <= 0 || width <= 0) refuse("an image without pixels");
-  if (height * width > kMaxPixels) refuse(size_text({height, width}) + " pixels are too many");
+  // The product may not fit: the sides of a TIFF have 32 bits.
+  if (height > kMaxPixels / width) refuse(size_text({height, width}) + " pixels are too many");
 }
 
 void FormatErrors::check_canvas(ImageSize frame, ImageSize canvas, int64_t most) const {

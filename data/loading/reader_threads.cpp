@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/remote/leaving.h"
-#include "base/thread_name.h"
+#include "base/several_threads.h"
 
 namespace composer {
 namespace {

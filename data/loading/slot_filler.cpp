@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/remote/remote_error.h"
 #include "base/text.h"
 #include "base/work_range.h"
 #include "data/pixels/copy.h"

@@ -58,8 +58,8 @@ ImageSize size_of(const MutableImage& image) { return {image.height, image.width
 /// Calls change(image, random) with probability `p`.
 template <class Change>
 SampleTransform sometimes(const char* purpose, double p, Change change) {
-  return [=](const MutableImage& image, const SampleKey& place) {
-    Random random(place.seed, purpose, place.epoch, place.sample);
+  return [=](const MutableImage& image, const SampleKey& key) {
+    Random random(key.seed, purpose, key.epoch, key.sample);
     if (random.uniform() < p) change(image, random);
   };
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/remote/remote_error.h"
 #include "data/pixels/copy.h"
 
 namespace composer {

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/remote/remote_error.h"
 #include "data/formats/decode.h"
 
 namespace composer {

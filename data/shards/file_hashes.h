@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/remote/remote_error.h"
+#include "base/error.h"
 #include "base/remote/remote_options.h"
 #include "data/files/digest.h"
 

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/params/foreign_json.h"
 #include "base/remote/object_store.h"
+#include "base/remote/remote_path.h"
 #include "base/several_threads.h"
 #include "base/text.h"
 #include "data/files/file_lock.h"

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/remote/address.h"
 #include "base/remote/object_store.h"
 #include "base/remote/remote_path.h"
 #include "base/several_threads.h"
@@ -25,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostNames = 1'000'000;
 
-std::optional<int64_t> number_of(std::string_view text) {
+std::optional<int64_t> digits_value(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size() || number < 0)
@@ -38,7 +37,8 @@ std::vector<std::string> alternatives(std::string_view inside) {
   std::vector<std::string> all;
   const size_t dots = inside.find("..");
   if (dots != std::string_view::npos) {
-    const auto first = number_of(inside.substr(0, dots)), last = number_of(inside.substr(dots + 2));
+    const auto first = digits_value(inside.substr(0, dots)),
+               last = digits_value(inside.substr(dots + 2));
     if (!first || !last || *last < *first || *last - *first >= static_cast<int64_t>(kMostNames))
       return {};
     for (int64_t i = *first; i <= *last; ++i) {

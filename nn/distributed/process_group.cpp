@@ -29,8 +29,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/log.h"
-#include "base/own_address.h"
 #include "nn/distributed/job_store.h"
 #include "nn/distributed/nccl.h"
 

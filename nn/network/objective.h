@@ -43,10 +43,8 @@ const Objective& classification();
 std::vector<std::string> objective_names();
 
 /// cross_entropy: classification; class_weights (one per output, or none) multiply the loss of
-/// their
-///     class's samples. The mean is over samples: torch.nn.CrossEntropyLoss divides by the weights
-/// of
-///     the batch's samples instead, which depends on how a batch is split.
+///     their class's samples. The mean is over samples: torch.nn.CrossEntropyLoss divides by the
+///     weights of the batch's samples instead, which depends on how a batch is split.
 /// binary_cross_entropy: labels, each of which holds or not: the mean over samples and labels, as
 ///     torch.nn.BCEWithLogitsLoss.
 /// mse, l1: numbers: the mean of squared or absolute differences, as torch.nn.MSELoss and L1Loss.

@@ -10,7 +10,7 @@ namespace {
 
 struct Axes {
   Axes(ImageOp op, double magnitude, ImageSize size) : Axes(affine_of(op, magnitude, size), size) {}
-  Axes(const Affine& a, ImageSize size)
+  Axes(const AffineMap& a, ImageSize size)
       : x(a.xx, a.xy, a.x0, size.width, size), y(a.yx, a.yy, a.y0, size.height, size) {}
 
   bool fusible() const { return x.fusible && y.fusible; }

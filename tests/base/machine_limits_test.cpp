@@ -6,7 +6,6 @@
 #include <cmath>
 #include <string>
 
-#include "base/machine_use.h"
 #include "tests/files.h"
 
 namespace composer::machine_limits_test {
@@ -53,7 +52,7 @@ TEST_CASE("what other programs take of the machine", "[machine]") {
 
 TEST_CASE("limits of containers are those of the narrowest group above", "[machine]") {
   const TemporaryFolder two;
-  CHECK_FALSE(read_group_limits(two.path()).processors);
+  CHECK_FALSE(read_machine_limits(two.path()).processor_quota);
   write_file(two / "proc/self/cgroup", "0::/jobs/mine\n");
   write_file(two / "sys/fs/cgroup/jobs/cpu.max", "150000 100000\n");
   write_file(two / "sys/fs/cgroup/jobs/memory.max", "2147483648\n");
@@ -63,37 +62,37 @@ TEST_CASE("limits of containers are those of the narrowest group above", "[machi
   write_file(two / "sys/fs/cgroup/jobs/memory.current", "2000000000\n");
   write_file(two / "sys/fs/cgroup/jobs/memory.stat",
              "anon 300000000\ninactive_file 1500000000\nactive_file 100000000\n");
-  const auto limits = read_group_limits(two.path());
-  CHECK(limits.processors == 1.5);
-  CHECK(limits.memory_bytes == int64_t{2} << 30);
+  const auto limits = read_machine_limits(two.path());
+  CHECK(limits.processor_quota == 1.5);
+  CHECK(limits.memory_limit_bytes == int64_t{2} << 30);
   CHECK(limits.memory_room_bytes == (int64_t{2} << 30) - 400000000);
 
   write_file(two / "sys/fs/cgroup/jobs/mine/memory.max", "3000000000\n");
   write_file(two / "sys/fs/cgroup/jobs/mine/memory.current", "2900000000\n");
-  const auto fuller = read_group_limits(two.path());
-  CHECK(fuller.memory_bytes == int64_t{2} << 30);
+  const auto fuller = read_machine_limits(two.path());
+  CHECK(fuller.memory_limit_bytes == int64_t{2} << 30);
   CHECK(fuller.memory_room_bytes == 100000000);
   write_file(two / "proc/meminfo", "MemTotal:       4194304 kB\nMemAvailable:   2097152 kB\n");
   CHECK(room_for_memory(read_machine_limits(two.path())) == 100000000);
 
   const TemporaryFolder unreadable;  // for root too: the name is too long
   write_file(unreadable / "proc/self/cgroup", "0::/" + std::string(300, 'x') + "\n");
-  CHECK_FALSE(read_group_limits(unreadable.path()).memory_bytes);
+  CHECK_FALSE(read_machine_limits(unreadable.path()).memory_limit_bytes);
 
   const TemporaryFolder one;
   write_file(one / "proc/self/cgroup", "5:cpu,cpuacct:/docker/x\n3:memory:/docker/x\n");
   write_file(one / "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
   write_file(one / "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   write_file(one / "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  const auto first = read_group_limits(one.path());
-  CHECK(first.processors == 0.5);
-  CHECK_FALSE(first.memory_bytes);
+  const auto first = read_machine_limits(one.path());
+  CHECK(first.processor_quota == 0.5);
+  CHECK_FALSE(first.memory_limit_bytes);
   CHECK_FALSE(first.memory_room_bytes);
   write_file(one / "sys/fs/cgroup/memory/memory.limit_in_bytes", "8589934592\n");
   write_file(one / "sys/fs/cgroup/memory/memory.usage_in_bytes", "8053063680\n");
   write_file(one / "sys/fs/cgroup/memory/memory.stat",
              "inactive_file 1\ntotal_inactive_file 6000000000\n");
-  CHECK(read_group_limits(one.path()).memory_room_bytes == 8589934592 - 2053063680);
+  CHECK(read_machine_limits(one.path()).memory_room_bytes == 8589934592 - 2053063680);
 
   write_file(one / "proc/meminfo", "MemTotal:       2048 kB\nMemAvailable:   1024 kB\n");
   const auto machine = read_machine_limits(one.path());

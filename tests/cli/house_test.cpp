@@ -180,7 +180,7 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
   // what parse_foreign gave.
   const std::map<std::string, int> writers{{"analysis/line_chart.cpp", 2},
                                            {"analysis/markup.cpp", 1},
-                                           {"analysis/trace/counter_trace.cpp", 1},
+                                           {"analysis/trace/device_counters.cpp", 1},
                                            {"cli/arguments.cpp", 1},
                                            {"cli/data.cpp", 1},
                                            {"cli/doctor.cpp", 1},

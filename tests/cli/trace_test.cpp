@@ -74,12 +74,12 @@ TEST_CASE("composer trace refuses what is no trace", "[cli][slow]") {
   refused("trace", "which action?");
   refused("trace analyse .", "unknown action 'analyse'");
   refused("trace analyze rank0.json", "rank0.json: at byte 16: no trace: expected an array");
-  refused("trace analyze none", "none: is not there");
+  refused("trace analyze none", "none: does not exist; give a trace");
   refused("trace analyze . --html rank0.json", "--html: rank0.json is there already, and is no");
   refused("trace analyze . --kernels 0", "--kernels: must be at least 1");
   refused("trace analyze . --kernel_delay_us 1e300", "--kernel_delay_us: must be in [0, 1e12]");
   refused("trace analyze . --kernel_delay_us nan", "--kernel_delay_us: must be in [0, 1e12]");
-  refused("trace diff . . --device tpu", "--device: is 'tpu'");
+  refused("trace diff . . --device tpu", "--device: 'tpu' is none of cpu, gpu");
 }
 
 }  // namespace composer::trace_test

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/params/alike_names.h"
+#include "base/params/utf8.h"
 #include "composer/run/builtin.h"
 #include "tests/composer/tiny_run.h"
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "base/files/crc32c.h"
+#include "base/files/checksum.h"
 #include "composer/logging/logger.h"
 #include "nn/network/batch.h"
 #include "nn/profiling/memory_timeline.h"

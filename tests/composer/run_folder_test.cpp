@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/host_name.h"
-#include "base/remote/local_folder.h"
+#include "base/remote/remote_path.h"
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "tests/base/child_process.h"
 #include "tests/base/largest_file.h"

@@ -312,7 +312,7 @@ TEST_CASE("a fall that is over before the rise is warned of", "[schedulers]") {
   }
   REQUIRE(warnings("2ep", "5ep", 0.2).size() == 1);
   CHECK_THAT(warnings("2ep", "5ep", 0.2)[0],
-             StartsWith("t_max: 5ep, times scale_schedule_ratio, is not behind"));
+             StartsWith("t_max: 5ep, times scale_schedule_ratio, is not after"));
   CHECK_THAT(warnings("20ep", "5ep").at(0), StartsWith("t_warmup: 20ep is longer than the run"));
 
   Triangular triangle;

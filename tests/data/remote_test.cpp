@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "base/error.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/listing.h"
-#include "base/remote/remote_error.h"
 #include "data/batches/image_loader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"

@@ -3,8 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "base/remote/read_times.h"
-#include "base/remote/xml.h"
+#include "base/remote/store_requests.h"
 
 namespace composer::store_reply_test {
 

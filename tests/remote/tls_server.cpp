@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "base/process/no_broken_pipe.h"
+#include "base/process/signals.h"
 
 namespace composer::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/own_address.h"
+#include "base/host_name.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -55,6 +55,12 @@ std::optional<std::string> first_outer_address() {
 
 }  // namespace
 
+std::string host_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
+  return name;
+}
+
 std::string own_address_towards(const std::string& host, uint16_t port) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_DGRAM;
@@ -70,7 +76,7 @@ std::string own_address_towards(const std::string& host, uint16_t port) {
       if (auto outer = first_outer_address()) return *outer;
     return digits_of(address, entry->ai_addrlen);
   }
-  throw RunError("MASTER_ADDR: there is no way from here to " + host + ": " + std::strerror(errno));
+  throw RunError("MASTER_ADDR: there is no route to " + host + ": " + std::strerror(errno));
 }
 
 }  // namespace composer
