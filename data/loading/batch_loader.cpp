@@ -19,7 +19,7 @@
 #include "data/index/coefficient_store.h"
 #include "data/index/index_location.h"
 #include "data/loading/slot_filler.h"
-#include "data/samples/decoded_source.h"
+#include "data/samples/memory_source.h"
 #include "data/samples/rows.h"
 
 namespace composer {
