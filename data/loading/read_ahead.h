@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/loading/loader_options.h"
 #include "data/loading/slot_queue.h"
-#include "data/samples/order.h"
 #include "data/samples/source.h"
 
 namespace composer {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/shards/file_hashes.h"
+#include "data/shards/part_file.h"
 
 namespace composer {
 
