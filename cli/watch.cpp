@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/run_log.h"
+#include "analysis/run.h"
 #include "analysis/watch_screen.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "analysis/trace/json_cursor.h"
-#include "analysis/trace/text_source.h"
 #include "base/error.h"
 
 namespace composer {

@@ -4,7 +4,7 @@
 #include <regex>
 #include <set>
 
-#include "analysis/run_log.h"
+#include "analysis/run.h"
 #include "analysis/terminal_plot.h"
 #include "base/terminal.h"
 #include "tests/analysis/run_files.h"
