@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"

@@ -4,14 +4,10 @@
 #include <ATen/ATen.h>
 
 #include <map>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/params/params.h"
-#include "composer/callbacks/batch_rate.h"
-#include "composer/loop/algorithm.h"
+#include "composer/callbacks/callbacks.h"
 #include "nn/network/graph.h"
 #include "nn/network/precision.h"
 

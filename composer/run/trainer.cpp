@@ -15,7 +15,6 @@
 #include "composer/callbacks/evaluation_recorder.h"
 #include "composer/callbacks/monitors.h"
 #include "composer/callbacks/own_callbacks.h"
-#include "composer/callbacks/run_times.h"
 #include "composer/logging/console.h"
 #include "composer/logging/sinks.h"
 #include "composer/recipe/options.h"
