@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "analysis/figure_text.h"
-#include "analysis/line_chart.h"
 #include "base/terminal.h"
 
 namespace composer {

@@ -1,7 +1,6 @@
 #include "analysis/watch_screen.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "analysis/comparison.h"
 #include "analysis/figure_text.h"

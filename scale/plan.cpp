@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "composer/callbacks/mfu.h"
-#include "scale/sharded_step.h"
 
 namespace composer {
 namespace {

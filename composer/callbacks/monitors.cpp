@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/number_text.h"

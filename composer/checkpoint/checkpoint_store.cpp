@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <set>
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <vector>
 
 #include "base/params/foreign_json.h"
 #include "composer/checkpoint/dcp.h"

@@ -1,5 +1,5 @@
-// The loop's own sinks (metrics.jsonl, the values of summary.json, images, and a check of the loss),
-// and a logger that writes a table.
+// The loop's own sinks (metrics.jsonl, the values of summary.json, images, and a check of the
+// loss), and a logger that writes a table.
 #pragma once
 
 #include <cmath>

@@ -16,8 +16,6 @@
 #include "composer/callbacks/monitors.h"
 #include "composer/callbacks/own_callbacks.h"
 #include "composer/logging/console.h"
-#include "composer/logging/sinks.h"
-#include "composer/recipe/options.h"
 #include "composer/recipe/recipe.h"
 #include "composer/run/epoch_length.h"
 #include "composer/run/run_description.h"
