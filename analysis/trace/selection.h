@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/trace/trace_event.h"
 #include "analysis/trace/trace_reader.h"
 
 namespace composer {

@@ -45,7 +45,6 @@ Checksum checksum_of(const fs::path& path) {
   return sum;
 }
 
-using nlohmann::ordered_json;
 using Lines = std::vector<std::string>;
 
 Lines lines_in(const std::map<std::string, std::string>& metadata, const std::string& key,

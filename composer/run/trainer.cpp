@@ -17,7 +17,7 @@
 #include "composer/callbacks/own_callbacks.h"
 #include "composer/logging/console.h"
 #include "composer/recipe/recipe.h"
-#include "composer/run/epoch_length.h"
+#include "composer/run/build.h"
 #include "composer/run/run_description.h"
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
