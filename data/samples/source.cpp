@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/formats/decode.h"
 #include "data/index/coefficient_store.h"
 #include "data/pixels/copy.h"
 #include "data/pixels/orient.h"

@@ -1,4 +1,3 @@
-#include "data/samples/rows.h"
 
 #include <catch2/catch.hpp>
 #include <map>
