@@ -27,10 +27,6 @@ std::map<std::string, double> self_seconds(const Timer& timer) {
   return seconds;
 }
 
-bool is_event(const std::string& range) {
-  return std::ranges::find(event_names, range) != std::end(event_names);
-}
-
 }  // namespace
 
 void SpeedMonitor::batch_start(const State& state, Logger&, RunControl&) {
@@ -303,7 +299,8 @@ void RunTimes::run_end(const State& state, const RunEnd&) {
 std::string RunTimes::part_of(const std::string& range) const {
   if (algorithms_.contains(range)) return "algorithms/" + range;
   if (callbacks_.contains(range)) return "callbacks/" + range;
-  return is_event(range) ? "other" : range;
+  const bool event = std::ranges::find(event_names, range) != std::end(event_names);
+  return event ? "other" : range;
 }
 
 RunTimes::Seconds RunTimes::parts() const {
