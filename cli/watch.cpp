@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analysis/run.h"
-#include "analysis/watch_screen.h"
+#include "analysis/terminal_plot.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files/mailbox.h"

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "composer/callbacks/mfu.h"
+#include "composer/callbacks/monitors.h"
 
 namespace composer {
 namespace {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "composer/callbacks/mfu.h"
+#include "composer/callbacks/monitors.h"
 
 namespace composer {
 namespace {

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/trace/selection.h"
 #include "analysis/trace/trace_reader.h"
 
 namespace composer {

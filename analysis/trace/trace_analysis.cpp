@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "analysis/trace/trace_files.h"
-#include "analysis/trace/trace_reader.h"
 #include "base/error.h"
 #include "base/params/value.h"
 

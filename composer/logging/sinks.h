@@ -15,7 +15,7 @@
 
 #include "base/files/run_folder.h"
 #include "composer/logging/growing_file.h"
-#include "composer/logging/log_sink.h"
+#include "composer/logging/records.h"
 
 namespace composer {
 

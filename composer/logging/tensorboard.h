@@ -11,7 +11,7 @@
 #include "base/files/protobuf.h"
 #include "base/params/params.h"
 #include "composer/logging/growing_file.h"
-#include "composer/logging/log_sink.h"
+#include "composer/logging/records.h"
 
 namespace composer {
 

@@ -1,7 +1,6 @@
 #include "composer/run/builtin.h"
 
 #include "composer/callbacks/callbacks.h"
-#include "composer/callbacks/mfu.h"
 #include "composer/callbacks/monitors.h"
 #include "composer/logging/command_log.h"
 #include "composer/logging/console.h"

@@ -18,7 +18,6 @@
 #include "data/samples/class_folders.h"
 #include "data/samples/sample_table.h"
 #include "data/samples/target_rows.h"
-#include "data/shards/part_file.h"
 
 namespace composer {
 namespace {

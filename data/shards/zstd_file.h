@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/remote/remote_bytes.h"
-#include "data/shards/part_file.h"
+#include "data/shards/shard_files.h"
 
 namespace composer {
 

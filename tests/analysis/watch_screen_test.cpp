@@ -1,4 +1,3 @@
-#include "analysis/watch_screen.h"
 
 #include <catch2/catch.hpp>
 #include <regex>

@@ -12,7 +12,6 @@
 #include "data/files/digest.h"
 #include "data/samples/sample_table.h"
 #include "data/shards/mds.h"
-#include "data/shards/part_file.h"
 #include "data/shards/shard_files.h"
 #include "data/shards/webdataset.h"
 #include "tests/data/errors.h"
