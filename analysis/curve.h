@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/run_log.h"
+#include "analysis/run.h"
 
 namespace composer {
 

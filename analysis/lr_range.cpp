@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "analysis/axis.h"
 #include "analysis/figure_text.h"
+#include "analysis/line_chart.h"
 #include "analysis/markup.h"
 #include "analysis/terminal_plot.h"
 #include "base/json_number.h"

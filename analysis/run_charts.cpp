@@ -6,7 +6,6 @@
 #include <set>
 
 #include "analysis/figure_text.h"
-#include "analysis/line_chart.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/run_log.h"
-#include "analysis/watch_screen.h"
+#include "analysis/run.h"
+#include "analysis/terminal_plot.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files/mailbox.h"

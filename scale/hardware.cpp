@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "composer/callbacks/mfu.h"
+#include "composer/callbacks/monitors.h"
 
 namespace composer {
 namespace {

@@ -7,8 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "composer/callbacks/mfu.h"
-#include "scale/sharded_step.h"
+#include "composer/callbacks/monitors.h"
 
 namespace composer {
 namespace {

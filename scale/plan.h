@@ -9,10 +9,9 @@
 
 #include "nn/optimization/optimizer.h"
 #include "scale/collective.h"
-#include "scale/failures.h"
-#include "scale/sharded_step.h"
 #include "scale/simulation.h"
 #include "scale/step_time.h"
+#include "scale/step_work.h"
 
 namespace composer {
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/params/json.h"
 #include "composer/run/assemble.h"
-#include "composer/run/epoch_length.h"
+#include "composer/run/build.h"
 #include "composer/run/image_fit.h"
 #include "nn/network/layer.h"
 #include "nn/network/spatial_parallel.h"

@@ -10,7 +10,6 @@
 #include <queue>
 
 #include "base/random.h"
-#include "scale/step_time.h"
 
 namespace composer {
 namespace {

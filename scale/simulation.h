@@ -1,13 +1,11 @@
 // A discrete-event simulation of a training on many GPUs. It shows the effects that the formulas of
-// step_time.h and failures.h leave out; without noise both agree.
+// step_time.h leave out; without noise both agree.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "scale/collective.h"
-#include "scale/failures.h"
-#include "scale/step_work.h"
+#include "scale/step_time.h"
 
 namespace composer {
 

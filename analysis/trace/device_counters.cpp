@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "analysis/trace/text_source.h"
+#include "analysis/trace/json_cursor.h"
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 

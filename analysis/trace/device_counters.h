@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/trace/device_times.h"
-#include "analysis/trace/selection.h"
+#include "analysis/trace/trace_reader.h"
 
 namespace composer {
 

@@ -7,8 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/trace/selection.h"
-#include "analysis/trace/trace_event.h"
+#include "analysis/trace/trace_reader.h"
 
 namespace composer {
 

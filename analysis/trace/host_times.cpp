@@ -47,10 +47,6 @@ std::optional<StepPart> part_of_loop(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_event(std::string_view name) {
-  return std::ranges::find(event_names, name) != std::end(event_names);
-}
-
 /// An open range and the part that its time counts as.
 struct OpenRange {
   int64_t end_ns = 0;
@@ -78,7 +74,7 @@ OpenRange opened(std::string_view name, const OpenRange* outer, const RangeNames
   if (part == StepPart::sync) return {0, {StepPart::sync, {}}};
   if (keeps_its_time(outer_part)) return {0, outer->key};
   if (outer != nullptr && outer->of_event) return {0, member_of_event(name, names)};
-  if (is_event(name))
+  if (std::ranges::find(event_names, name) != std::end(event_names))
     return {0, free ? PartKey{StepPart::other_range, "events"} : outer->key, true};
   if (names.algorithms.contains(name)) return {0, {StepPart::algorithm, std::string(name)}};
   if (!free) return {0, outer->key};

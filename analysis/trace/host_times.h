@@ -4,13 +4,12 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "analysis/trace/trace_event.h"
+#include "analysis/trace/trace_reader.h"
 
 namespace composer {
 

@@ -1,12 +1,17 @@
 #include "analysis/trace/report_section.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <numeric>
 
+#include "analysis/figure_text.h"
+#include "analysis/markup.h"
 #include "analysis/trace/trace_json.h"
 #include "base/number_text.h"
+#include "base/terminal.h"
 #include "base/text.h"
 
 namespace composer {
@@ -258,6 +263,141 @@ std::string side(const DiffSide& side, const std::filesystem::path& file) {
          std::to_string(*side.step) + ")";
 }
 
+constexpr int64_t kGap = 2, kLeastWords = 12, kName = 34;
+
+/// Narrows the columns of words until the table fits, the last of them first, since the first names
+/// the row.
+void fit(std::vector<int64_t>& widths, size_t words, int64_t columns) {
+  int64_t all = kGap * (std::ssize(widths) - 1);
+  for (const int64_t width : widths) all += width;
+  for (const int64_t least_name : {kName, kLeastWords})
+    for (size_t i = words; i-- > 0;) {
+      const int64_t least = i == 0 ? least_name : kLeastWords;
+      if (all <= columns || widths[i] <= least) continue;
+      const int64_t taken = std::min(all - columns, widths[i] - least);
+      widths[i] -= taken, all -= taken;
+    }
+}
+
+/// `text` with control characters, which could steer a terminal, written as "\x1b".
+std::string printable(const std::string& text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto letter = static_cast<unsigned char>(text[i]);
+    const bool wide = letter == 0xc2 && i + 1 < text.size() &&  // U+0080 to U+009F
+                      static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (!wide && letter >= 0x20 && letter != 0x7f) {
+      result += text[i];
+      continue;
+    }
+    std::array<char, 8> escape{};
+    std::snprintf(escape.data(), escape.size(), "\\x%02x",
+                  static_cast<unsigned char>(wide ? text[++i] : text[i]));
+    result += escape.data();
+  }
+  return result;
+}
+
+ReportSection printable(ReportSection section) {
+  section.note = printable(section.note);
+  for (auto& row : section.rows)
+    for (auto& text : row) text = printable(text);
+  return section;
+}
+
+/// A line of the table; a cell that is cut ends in "..".
+std::string fitted_line(std::vector<std::string> cells, const std::vector<int64_t>& widths,
+                        size_t words) {
+  for (size_t i = 0; i < cells.size(); ++i)
+    if (columns_of(cells[i]) > widths[i]) cells[i] = first_columns(cells[i], widths[i] - 2) + "..";
+  return table_line(cells, widths, words);
+}
+
+std::string block_bar(double share, int64_t columns) {
+  std::string text = "  ";
+  for (int64_t i = 0; i < static_cast<int64_t>(share * static_cast<double>(columns) + 0.5); ++i)
+    text += "\u2588";
+  return text;
+}
+
+void append_wrapped(std::string& text, const std::string& words, int64_t columns,
+                    const std::string& indent) {
+  int64_t used = 0;
+  for (size_t at = 0; at < words.size();) {
+    size_t end = std::min(words.find(' ', at), words.size());
+    if (words.compare(end, 2, " %") == 0) end = std::min(words.find(' ', end + 2), words.size());
+    const auto word = words.substr(at, end - at);
+    const int64_t width = columns_of(word);
+    if (used > 0 && used + 1 + width > columns)
+      text += "\n" + indent, used = std::ssize(indent);
+    else if (used > 0)
+      text += ' ', ++used;
+    text += word;
+    used += width;
+    at = end + 1;
+  }
+  text += '\n';
+}
+
+void append(std::string& text, const ReportSection& section, int64_t columns) {
+  auto widths = column_widths(section.headings, section.rows);
+  const int64_t bar_columns = columns < 100 ? 12 : 20;
+  const bool bars = !section.bars.empty();
+  fit(widths, section.words, bars ? columns - bar_columns - kGap : columns);
+  text += "\n" + section.title + "\n";
+  if (!section.note.empty()) append_wrapped(text, section.note, columns, "");
+  text += fitted_line(section.headings, widths, section.words) + "\n";
+  for (size_t i = 0; i < section.rows.size(); ++i) {
+    text += fitted_line(section.rows[i], widths, section.words);
+    if (bars && section.bars[i] > 0.5 / static_cast<double>(bar_columns))
+      text += block_bar(section.bars[i], bar_columns);
+    text += '\n';
+  }
+}
+
+std::string drawn_bar(double share) {
+  std::array<char, 160> text{};
+  std::snprintf(text.data(), text.size(),
+                "<svg width=\"160\" height=\"12\" role=\"img\" aria-label=\"%.1f %%\"><rect "
+                "width=\"%.1f\" height=\"12\" rx=\"2\"/></svg>",
+                100 * share, 160 * share);
+  return text.data();
+}
+
+/// Markup of `text`, in which text between backticks is code.
+std::string with_code(const std::string& text) {
+  std::string markup;
+  size_t begin = 0;
+  for (size_t open; (open = text.find('`', begin)) != std::string::npos;) {
+    const size_t close = text.find('`', open + 1);
+    if (close == std::string::npos) break;
+    markup += escaped(text.substr(begin, open - begin)) +
+              element("code", {}, escaped(text.substr(open + 1, close - open - 1)));
+    begin = close + 1;
+  }
+  return markup + escaped(text.substr(begin));
+}
+
+void append_row(std::string& page, const std::vector<std::string>& cells, size_t words,
+                std::string_view tag, const std::string& last) {
+  page += "<tr>";
+  for (size_t i = 0; i < cells.size(); ++i)
+    page += element(tag, i < words ? Attributes{} : Attributes{{"class", "n"}}, escaped(cells[i]));
+  page += last + "</tr>\n";
+}
+
+void append(std::string& page, const ReportSection& section) {
+  page += "<h2>" + escaped(section.title) + "</h2>\n";
+  if (!section.note.empty()) page += "<p>" + escaped(section.note) + "</p>\n";
+  page += "<div class=\"wide\"><table>\n";
+  const bool bars = !section.bars.empty();
+  append_row(page, section.headings, section.words, "th", bars ? "<th></th>" : "");
+  for (size_t i = 0; i < section.rows.size(); ++i)
+    append_row(page, section.rows[i], section.words, "td",
+               bars ? "<td>" + drawn_bar(section.bars[i]) + "</td>" : "");
+  page += "</table></div>\n";
+}
+
 }  // namespace
 
 Report report_of(const TraceAnalysis& analysis) {
@@ -302,6 +442,32 @@ Report report_of(const TraceDiff& diff, size_t most_rows) {
                             milliseconds(row.time_change_ns())});
   report.sections.push_back(std::move(section));
   return report;
+}
+
+std::string text_of(const Report& report, int64_t columns) {
+  std::string text = report.title + "\n";
+  for (const auto& section : report.sections) append(text, printable(section), columns);
+  if (!report.advice.empty()) text += "\nWhat would help most\n";
+  for (size_t i = 0; i < report.advice.size(); ++i)
+    append_wrapped(text, std::to_string(i + 1) + ". " + printable(report.advice[i]), columns,
+                   "   ");
+  return text;
+}
+
+std::string page_of(const Report& report) {
+  const auto title = escaped(report.title);
+  std::string page =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+      title + "</title>\n<style>\n" + std::string(trace_style()) +
+      "</style>\n</head>\n<body>\n<h1>" + title + "</h1>\n";
+  for (const auto& warning : report.warnings)
+    page += "<p class=\"warning\">" + with_code(warning) + "</p>\n";
+  if (!report.advice.empty()) page += "<h2>What would help most</h2>\n<ol>\n";
+  for (const auto& advice : report.advice) page += "<li>" + with_code(advice) + "</li>\n";
+  if (!report.advice.empty()) page += "</ol>\n";
+  for (const auto& section : report.sections) append(page, section);
+  return page + "</body>\n</html>\n";
 }
 
 }  // namespace composer

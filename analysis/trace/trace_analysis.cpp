@@ -6,9 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "analysis/trace/device_counters.h"
 #include "analysis/trace/trace_files.h"
-#include "analysis/trace/trace_reader.h"
 #include "base/error.h"
 #include "base/params/value.h"
 

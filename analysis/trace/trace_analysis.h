@@ -10,7 +10,7 @@
 #include "analysis/trace/device_counters.h"
 #include "analysis/trace/device_times.h"
 #include "analysis/trace/host_times.h"
-#include "analysis/trace/selection.h"
+#include "analysis/trace/trace_reader.h"
 
 namespace composer {
 

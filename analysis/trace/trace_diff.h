@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/trace/selection.h"
+#include "analysis/trace/trace_reader.h"
 
 namespace composer {
 

@@ -1,16 +1,61 @@
 #include "analysis/trace/trace_reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <string>
-#include <unordered_map>
+#include <set>
 
 #include "analysis/trace/json_cursor.h"
-#include "analysis/trace/text_source.h"
 #include "base/error.h"
 
 namespace composer {
 namespace {
+
+/// The UTF-16 code unit of the escape "\uXXXX" at `at`.
+std::optional<uint32_t> code_unit(std::string_view text, size_t at) {
+  if (text.substr(at, 2) != "\\u" || at + 6 > text.size()) return std::nullopt;
+  uint32_t unit = 0;
+  const auto* first = text.data() + at + 2;
+  const auto [end, error] = std::from_chars(first, first + 4, unit, 16);
+  if (error != std::errc() || end != first + 4) return std::nullopt;
+  return unit;
+}
+
+void append_utf8(std::string& text, uint32_t code) {
+  const auto tail = [&](int shift) { text += static_cast<char>(0x80 | ((code >> shift) & 0x3f)); };
+  if (code < 0x80) {
+    text += static_cast<char>(code);
+  } else if (code < 0x800) {
+    text += static_cast<char>(0xc0 | (code >> 6));
+    tail(0);
+  } else if (code < 0x10000) {
+    text += static_cast<char>(0xe0 | (code >> 12));
+    tail(6), tail(0);
+  } else {
+    text += static_cast<char>(0xf0 | (code >> 18));
+    tail(12), tail(6), tail(0);
+  }
+}
+
+/// Appends the character of the escape at `at` and returns the escape's length; 0 if it is invalid.
+size_t append_escape(std::string& text, std::string_view quoted, size_t at) {
+  constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
+  if (at + 1 >= quoted.size()) return 0;
+  if (const size_t letter = letters.find(quoted[at + 1]); letter != std::string_view::npos) {
+    text += meanings[letter];
+    return 2;
+  }
+  const auto high = code_unit(quoted, at);
+  if (!high) return 0;
+  if (*high < 0xd800 || *high > 0xdfff) {
+    append_utf8(text, *high);
+    return 6;
+  }
+  const auto low = code_unit(quoted, at + 6);
+  if (*high > 0xdbff || !low || *low < 0xdc00 || *low > 0xdfff) return 0;
+  append_utf8(text, 0x10000 + ((*high - 0xd800) << 10) + (*low - 0xdc00));
+  return 12;
+}
 
 // The categories of Kineto, of its first releases, and of the accelerators that HTA knows.
 constexpr std::pair<std::string_view, EventCategory> category_names[] = {
@@ -297,7 +342,65 @@ class TraceReader {
   RankTrace trace_;
 };
 
+constexpr int64_t kAlways = std::numeric_limits<int64_t>::max();
+
+/// The start of the last step; kAlways with fewer than two marks.
+int64_t start_of_last_step(const RankTrace& trace, bool as_hta) {
+  std::set<uint32_t> marks;
+  int64_t last = std::numeric_limits<int64_t>::min();
+  for (size_t i = 0; i < trace.events.size(); ++i) {
+    const auto& event = trace.events[i];
+    if (!event.profiler_step || (!as_hta && !event.on_host())) continue;
+    marks.insert(event.name);
+    last = std::max(last, event.start_ns);
+  }
+  return marks.size() < 2 ? kAlways : last;
+}
+
+using Calls = std::unordered_map<int64_t, uint32_t>;
+
+/// The host's calls by correlation: the last call that launches work, or else the last call.
+Calls calls_before(const RankTrace& trace, int64_t cutoff) {
+  Calls calls;
+  for (uint32_t i = 0; i < trace.events.size(); ++i) {
+    const auto& event = trace.events[i];
+    if (event.correlation < 0 || event.on_device() || event.start_ns >= cutoff ||
+        event.category == EventCategory::synchronization)
+      continue;
+    const auto [place, is_new] = calls.try_emplace(event.correlation, i);
+    if (!is_new && (launches_work(trace.name_of(event), false) ||
+                    !launches_work(trace.name_of(trace.events[place->second]), false)))
+      place->second = i;
+  }
+  return calls;
+}
+
 }  // namespace
+
+std::string unescaped(std::string_view quoted) {
+  std::string text;
+  for (size_t at = 0; at < quoted.size();) {
+    const size_t length = quoted[at] == '\\' ? append_escape(text, quoted, at) : 0;
+    if (length == 0) text += quoted[at];
+    at += length == 0 ? 1 : length;
+  }
+  return text;
+}
+
+uint32_t NameTable::intern(std::string_view word) {
+  if (const auto found = numbers_.find(word); found != numbers_.end()) return found->second;
+  const auto& kept = words_.emplace_back(word);
+  return numbers_.emplace(kept, size() - 1).first->second;
+}
+
+uint32_t NameTable::intern_json(std::string_view quoted) {
+  if (quoted.find('\\') == std::string_view::npos) return intern(quoted);
+  if (const auto found = escaped_numbers_.find(quoted); found != escaped_numbers_.end())
+    return found->second;
+  const uint32_t number = intern(unescaped(quoted));
+  escaped_numbers_.emplace(escaped_.emplace_back(quoted), number);
+  return number;
+}
 
 RankTrace read_trace(const std::filesystem::path& file, TraceTimes times) {
   return TraceReader(file, times, false).read();
@@ -306,6 +409,40 @@ RankTrace read_trace(const std::filesystem::path& file, TraceTimes times) {
 std::optional<int64_t> rank_in(const std::filesystem::path& file) {
   const auto rank = TraceReader(file, TraceTimes::exact, true).read().rank;
   return rank < 0 ? std::nullopt : std::optional(rank);
+}
+
+bool launches_work(std::string_view call, bool as_hta) {
+  constexpr std::string_view known[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",
+                                        "cudaMemcpyAsync", "cudaMemsetAsync",
+                                        "runFunction - job_prep_and_submit_for_execution"};
+  constexpr std::string_view others[] = {
+      "cuLaunchKernel", "cuLaunchKernelEx", "hipLaunchKernel",    "hipExtModuleLaunchKernel",
+      "hipMemcpyAsync", "hipMemsetAsync",   "hipMemcpyWithStream"};
+  return std::ranges::find(known, call) != std::end(known) ||
+         (!as_hta && std::ranges::find(others, call) != std::end(others));
+}
+
+Selection select(const RankTrace& trace, bool as_hta) {
+  Selection selection;
+  const int64_t cutoff = start_of_last_step(trace, as_hta);
+  selection.last_step_dropped = cutoff != kAlways;
+  const auto calls = calls_before(trace, cutoff);
+  int64_t first = kAlways, last = std::numeric_limits<int64_t>::min();
+  for (uint32_t i = 0; i < trace.events.size(); ++i) {
+    const auto& event = trace.events[i];
+    bool kept = event.start_ns < cutoff;
+    if (event.on_device()) {
+      const auto call = calls.find(event.correlation);
+      const bool linked = event.correlation >= 0 && call != calls.end();
+      if (event.correlation >= 0) kept = linked || !selection.last_step_dropped;
+      if (kept) selection.device.push_back({i, linked ? call->second : Launched::none});
+    }
+    if (!kept) continue;
+    first = std::min(first, event.start_ns);
+    last = std::max(last, event.start_ns);
+  }
+  if (first <= last) selection.first_start_ns = first, selection.last_start_ns = last;
+  return selection;
 }
 
 }  // namespace composer

@@ -1,17 +1,72 @@
 // Built-in callbacks.
 #pragma once
 
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/params/params.h"
 #include "base/time.h"
-#include "composer/callbacks/batch_rate.h"
 #include "composer/loop/algorithm.h"
-#include "nn/network/metrics.h"
 #include "nn/profiling/timer.h"
 
 namespace composer {
+
+/// The speed of the last training batches. A batch's time is that from the end of the previous
+/// batch to its own end. suspend() and resume() leave evaluation out.
+class BatchRate {
+ public:
+  using Clock = std::function<double()>;
+
+  /// window_size: the number of batches that the rate is averaged over, at least 1; at the start
+  /// there are fewer.
+  explicit BatchRate(int64_t window_size, Clock clock = steady_seconds)
+      : window_size_(window_size), clock_(std::move(clock)) {}
+
+  /// Starts the clock of the first batch; later batches begin where the previous one ended.
+  void batch_start() {
+    if (last_ < 0) last_ = clock_();
+  }
+
+  /// amount: the batch's amount of work, in the rate's unit. Returns the batch's seconds.
+  double batch_end(double amount) {
+    const double end = clock_();
+    const double seconds = end - std::exchange(last_, end);
+    window_.push_back({seconds, amount});
+    sum_.seconds += seconds, sum_.amount += amount;
+    if (std::ssize(window_) > window_size_) {
+      sum_.seconds -= window_.front().seconds, sum_.amount -= window_.front().amount;
+      window_.pop_front();
+    }
+    return seconds;
+  }
+
+  void suspend() { suspended_ = clock_(); }
+  void resume() {
+    if (last_ >= 0) last_ += clock_() - suspended_;
+  }
+
+  /// The amount per second; 0 if no time has passed.
+  double per_second() const { return sum_.seconds > 0 ? sum_.amount / sum_.seconds : 0; }
+
+ private:
+  struct Batch {
+    double seconds, amount;
+  };
+
+  int64_t window_size_;
+  Clock clock_;
+  std::deque<Batch> window_;
+  Batch sum_{0, 0};
+  double last_ = -1;  ///< the end of the last batch; negative: no batch has begun
+  double suspended_ = 0;
+};
 
 /// Logs, over the last window_size batches and without evaluation, throughput/samples_per_sec and
 /// time/wait_fraction, the share of the time that the loop waited for data. At each epoch's end it
@@ -164,6 +219,51 @@ class RuntimeEstimator : public Callback {
   Params params_;
   int64_t batches_ = 0;
   double begin_elapsed_ = 0, begin_seconds_ = 0;
+};
+
+/// Logs time/<part>: seconds of the training thread since the values were last logged, so that
+/// their sums over a log are those of the run. Parts are the loop's ranges by name (dataloader,
+/// which is the wait for a batch, forward, backward, optimizer, gradient sum, replay, checkpoint
+/// and others), algorithms/<name>, callbacks/<name>, evaluation as a whole, and other for the rest.
+/// A part excludes the parts inside it. Pending work of a GPU is in no part; a wait for the GPU
+/// counts for the part that waits. Values are logged at the end of each epoch and evaluation and of
+/// the last batch, and in between once a minute. A run that is interrupted or fails logs them with
+/// its last complete batch, unless a batch fails half-way: its values are dropped. To be the last
+/// callback of the run.
+class RunTimes : public Callback {
+ public:
+  /// Names of the run's algorithms and callbacks, this callback included.
+  RunTimes(std::set<std::string> algorithms, std::set<std::string> callbacks)
+      : algorithms_(std::move(algorithms)), callbacks_(std::move(callbacks)) {}
+
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
+  void batch_start(const State& state, Logger& logger, RunControl& control) override;
+  void batch_end(const State& state, Logger& logger, RunControl& control) override;
+  void epoch_end(const State& state, Logger& logger, RunControl& control) override;
+  void eval_start(const State& state, Logger& logger, RunControl& control) override;
+  void eval_end(const State& state, Logger& logger, RunControl& control) override;
+  void run_end(const State& state, const RunEnd& end) override;
+
+ private:
+  using Seconds = std::map<std::string, double>;
+
+  /// Logs the seconds since the beginning of the open record, which several evaluations may share.
+  void log_all(Logger& logger);
+  void leave_evaluation();
+  /// Seconds since fit_start, by the names of time/... values.
+  Seconds parts() const;
+  std::string part_of(const std::string& range) const;
+
+  std::set<std::string> algorithms_, callbacks_;
+  std::optional<Timer> timer_;                 ///< set from fit_start to run_end
+  Seconds logged_;                             ///< parts() when values were last logged
+  Seconds counted_from_;                       ///< parts() at the beginning of the last record
+  Seconds in_evaluation_, before_evaluation_;  ///< seconds by range
+  bool in_batch_ = false, in_an_evaluation_ = false;
+  int64_t record_ = -1;    ///< Logger::commits() when values were last logged
+  bool unlogged_ = false;  ///< batches have ended since values were last logged
+  double evaluation_ = 0;  ///< seconds of all evaluations so far
+  double begin_ = 0, logged_at_ = 0, evaluation_begin_ = 0;  ///< steady-clock seconds
 };
 
 }  // namespace composer

@@ -16,7 +16,6 @@
 #include "base/params/foreign_json.h"
 #include "base/params/kinds.h"
 #include "base/version.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/safetensors.h"
 
 namespace composer {
@@ -194,6 +193,7 @@ std::map<std::string, at::Tensor> averages_of(const Checkpoint& checkpoint,
 /// The checkpoint without tensors, and without the values of the optimizer and the parts.
 Checkpoint facts_from(const ordered_json& manifest) {
   Checkpoint checkpoint;
+  static_cast<Provenance&>(checkpoint) = provenance_in(manifest);
   checkpoint.differences = differences(manifest);
   checkpoint.time = time_from(manifest.at("time"));
   checkpoint.evaluated_batch = manifest.at("evaluated_batch");
@@ -203,10 +203,6 @@ Checkpoint facts_from(const ordered_json& manifest) {
   checkpoint.batches_per_epoch = manifest.at("batches_per_epoch");
   checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
   checkpoint.recipe = manifest.at("recipe");
-  checkpoint.device = manifest.value("device", "");
-  checkpoint.precision = manifest.value("precision", "");
-  checkpoint.network = manifest.value("network", std::vector<std::string>{});
-  checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
   checkpoint.data = manifest.value("data", "");
   return checkpoint;
 }

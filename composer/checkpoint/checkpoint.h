@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
+#include "composer/checkpoint/manifest.h"
 #include "composer/recipe/registry.h"
 #include "nn/state_dict.h"
 
@@ -21,18 +21,12 @@ inline constexpr const char* model_file = "model-00001-of-00001.safetensors";
 inline constexpr const char* model_files = "model-";
 
 /// Everything that a run needs to be resumed exactly.
-struct Checkpoint {
+struct Checkpoint : Provenance {
   Timestamp time;
   int64_t evaluated_batch = -1;  ///< the batch after which the last evaluation ended
   uint64_t seed = 0;
   int64_t grad_accum = 1;
   int64_t train_batch_size = 1, batches_per_epoch = 1, samples_per_epoch = 1;
-  std::string recipe;
-  std::string device;     ///< the device's type: "cpu", "cuda"; empty if the manifest lacks it
-  std::string precision;  ///< the resolved precision, for instance "amp_bf16"; empty if the
-                          ///< manifest lacks it
-  std::vector<std::string> network;      ///< nn/network/outline.h
-  std::vector<std::string> class_names;  ///< class names by index; may be empty
   std::string data;  ///< Loader::digest() of the training data; empty: not known
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names
   /// The rank that has a tensor of `model`; every rank has the tensors that are not named here.

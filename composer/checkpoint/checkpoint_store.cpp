@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <set>
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"
@@ -16,9 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kBest = "best";
-
-namespace fs = std::filesystem;
-
 constexpr const char* kEnding = ".upload";
 
 /// A folder of hard links to the checkpoint's files, or of copies if the file system has no hard

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <vector>
 
 #include "base/params/foreign_json.h"
 #include "composer/checkpoint/dcp.h"
@@ -46,7 +45,6 @@ Checksum checksum_of(const fs::path& path) {
   return sum;
 }
 
-using nlohmann::ordered_json;
 using Lines = std::vector<std::string>;
 
 Lines lines_in(const std::map<std::string, std::string>& metadata, const std::string& key,
@@ -117,14 +115,15 @@ void verify_files(const fs::path& checkpoint, const ordered_json& manifest,
   throw damaged_manifest(checkpoint);
 }
 
+Provenance provenance_in(const ordered_json& manifest) {
+  return {manifest.value("recipe", ""), manifest.value("network", Lines{}),
+          manifest.value("class_names", Lines{}), manifest.value("device", ""),
+          manifest.value("precision", "")};
+}
+
 Provenance read_provenance(const std::filesystem::path& path) try {
   if (is_dcp_folder(path)) return {};
-  if (std::filesystem::is_directory(path)) {
-    const auto manifest = read_manifest(path);
-    return {manifest.value("recipe", ""), manifest.value("network", Lines{}),
-            manifest.value("class_names", Lines{}), manifest.value("device", ""),
-            manifest.value("precision", "")};
-  }
+  if (std::filesystem::is_directory(path)) return provenance_in(read_manifest(path));
   if (path.extension() != ".safetensors") return {};
   const auto metadata = read_safetensors_metadata(path);
   const auto recipe = metadata.find("recipe");

@@ -46,9 +46,13 @@ struct Provenance {
   std::string recipe;                    ///< the resolved recipe, YAML
   std::vector<std::string> network;      ///< nn/network/outline.h
   std::vector<std::string> class_names;  ///< class names by index
-  /// The device and precision of the training; known for checkpoints only.
+  /// The type of the training's device ("cpu", "cuda") and its resolved precision ("amp_bf16");
+  /// known for checkpoints only.
   std::string device{}, precision{};
 };
+
+/// The origin in a checkpoint's manifest.
+Provenance provenance_in(const nlohmann::ordered_json& manifest);
 
 /// The origin of a checkpoint folder, or of a .safetensors file exported from one; empty for other
 /// files. Reads no tensors. UserError for a manifest or header that cannot be read.

@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/dcp.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/torch_file.h"
 
 namespace composer {

@@ -7,7 +7,7 @@
 #include "base/params/params.h"
 #include "base/process/child.h"
 #include "base/process/line_writer.h"
-#include "composer/logging/log_sink.h"
+#include "composer/logging/records.h"
 
 namespace composer {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/logging/log_sink.h"
+#include "composer/logging/records.h"
 
 namespace composer {
 

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "composer/logging/log_sink.h"
+#include "composer/logging/records.h"
 #include "composer/logging/sink_thread.h"
 
 namespace composer {

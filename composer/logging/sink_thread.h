@@ -6,7 +6,7 @@
 #include <thread>
 #include <variant>
 
-#include "composer/logging/log_sink.h"
+#include "composer/logging/records.h"
 
 namespace composer {
 

@@ -21,7 +21,6 @@
 #include "composer/checkpoint/weights.h"
 #include "composer/loop/loader.h"
 #include "composer/recipe/automatic.h"
-#include "composer/recipe/recipe.h"
 #include "composer/run/build.h"
 #include "composer/run/starting_point.h"
 #include "nn/optimization/parameter_groups.h"

@@ -1,11 +1,10 @@
 #include "composer/run/builtin.h"
 
 #include "composer/callbacks/callbacks.h"
-#include "composer/callbacks/mfu.h"
 #include "composer/callbacks/monitors.h"
 #include "composer/logging/command_log.h"
 #include "composer/logging/console.h"
-#include "composer/logging/csv.h"
+#include "composer/logging/sinks.h"
 #include "composer/logging/tensorboard.h"
 #include "nn/optimization/muon.h"
 #include "nn/optimization/optimizers.h"

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "composer/run/epoch_length.h"
+#include "composer/run/build.h"
 #include "nn/network/layer.h"
 #include "nn/optimization/scheduler.h"
 

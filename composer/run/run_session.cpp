@@ -7,7 +7,6 @@
 #include <exception>
 #include <filesystem>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process/interrupt.h"

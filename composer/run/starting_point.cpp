@@ -12,7 +12,6 @@
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/checkpoint_store.h"
 #include "composer/checkpoint/dcp.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
 #include "nn/distributed/job_store.h"

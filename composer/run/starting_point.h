@@ -8,7 +8,6 @@
 #include "base/files/run_folder.h"
 #include "base/rank_environment.h"
 #include "composer/checkpoint/checkpoint.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/recipe/options.h"
 #include "nn/distributed/ranks.h"
 #include "nn/network/layer.h"

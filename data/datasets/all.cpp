@@ -3,7 +3,6 @@
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/image_list.h"
-#include "data/datasets/imagenet.h"
 #include "data/datasets/mds.h"
 #include "data/datasets/mnist.h"
 #include "data/datasets/shapes.h"

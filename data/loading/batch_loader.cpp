@@ -19,70 +19,10 @@
 #include "data/index/coefficient_store.h"
 #include "data/index/index_location.h"
 #include "data/loading/slot_filler.h"
-#include "data/samples/decoded_source.h"
-#include "data/samples/rows.h"
+#include "data/samples/memory_source.h"
 
 namespace composer {
 namespace {
-
-class ThreadedLoader final : public BatchLoader {
- public:
-  ThreadedLoader(std::shared_ptr<Source> source, ImageLoaderOptions options,
-                 const LoaderOptions& common, std::unique_ptr<ArrayAllocator> allocator);
-  ~ThreadedLoader() override;
-
-  int64_t batches_per_epoch() const override { return batches_; }
-  int64_t samples_per_epoch() const override {
-    return std::min(sampler_.size(), batches_ * common_.batch_size) * options_.views;
-  }
-  ImageSize image_size() const override { return options_.transform.size; }
-  const Normalization& normalization() const override { return options_.normalization; }
-  std::string sample_name(int64_t index) const override { return source_->name(index); }
-  std::string digest() const override { return digest_of(*source_); }
-  void start(int64_t epoch, int64_t batch, SizePlan plan) override;
-  void add_transform(SampleTransform transform) override {
-    options_.augmentations.push_back(std::move(transform));
-  }
-  std::optional<BatchArrays> next() override;
-
- private:
-  void add_worker();
-  void work();
-  void fill_here();
-  std::shared_ptr<BatchSlot> open_slot(int64_t epoch, int64_t batch, const SizePlan& plan);
-  std::unique_ptr<ReadAhead> read_ahead();
-  void forecast(const std::function<void(int64_t sample)>& visit) const;
-  BatchArrays batch_of(BatchSlot& slot) const;
-  Array rows_of(const Array& all, const std::vector<int64_t>& good) const;
-
-  const std::shared_ptr<Source> source_;
-  const std::unique_ptr<IndexStore> indices_;             ///< null: no crop indices are kept
-  const std::unique_ptr<CoefficientStore> coefficients_;  ///< null: none are kept
-  ImageLoaderOptions options_;
-  const LoaderOptions common_;
-  const Sampler sampler_;
-  const PixelNormalizer normalizer_;
-  const int64_t batches_;
-  BadSampleLog bad_samples_;
-  std::atomic<int64_t> next_batch_{0};      ///< the consumer's next batch, counted over all epochs
-  const std::unique_ptr<ReadAhead> ahead_;  ///< null: nothing is read ahead
-  const FillPlan fill_plan_;
-  const std::unique_ptr<ArrayAllocator> arrays_;
-
-  // Used by the consumer alone.
-  bool started_ = false;
-  int64_t epoch_ = 0, batch_ = 0;
-  std::unique_ptr<SlotFiller> filler_here_;
-
-  // Used by open_slot() alone, which the queue calls on one thread at a time.
-  EpochOrder order_;
-  int64_t order_epoch_ = -1;
-
-  SlotQueue queue_;
-  std::atomic<bool> leaving_{false};
-  std::vector<std::thread> workers_;
-  std::shared_ptr<void> following_;  ///< the source calls forecast() while this lives
-};
 
 /// The rows (of `rows`, or where that is empty of all `samples`) that an evaluation of
 /// subset_num_batches batches takes, spread evenly: data sets are often sorted by class.
@@ -240,212 +180,255 @@ void warn_of_few_classes(const Source& source, const Sampler& sampler, uint64_t 
             "--shuffle SEED` writes them mixed");
 }
 
-ThreadedLoader::ThreadedLoader(std::shared_ptr<Source> source, ImageLoaderOptions options,
-                               const LoaderOptions& common,
-                               std::unique_ptr<ArrayAllocator> allocator)
-    : source_(std::move(source)),
-      indices_(index_store_of(*source_, common)),
-      coefficients_(coefficient_store_of(*source_, common)),
-      options_(std::move(options)),
-      common_(in_samples(common, options_.views)),
-      sampler_(*source_, order_options(*source_, options_, common_)),
-      normalizer_(options_.normalization.mean, options_.normalization.std),
-      batches_(batches_of(sampler_.size(), options_, common_)),
-      bad_samples_(common_.on_bad_sample, named_bad_samples(options_)),
-      ahead_(read_ahead()),
-      fill_plan_{.source = *source_,
-                 .ahead = ahead_.get(),
-                 .indices = indices_.get(),
-                 .coefficients = coefficients_.get(),
-                 .options = options_,
-                 .common = common_,
-                 .epoch_samples = sampler_.size(),
-                 .repeats = sampler_.repeats(),
-                 .normalizer = normalizer_,
-                 .bad_samples = bad_samples_},
-      arrays_(std::move(allocator)),
-      queue_(queue_limits(batches_, options_, common_, source_->channels())),
-      following_(source_->follow([this](const auto& visit) { forecast(visit); })) {
-  if (options_.order != OrderKind::quasi_random) return;
-  const uint64_t window = window_bytes(*source_, sampler_, options_.window_pages);
-  warn_of_little_memory(*source_, window);
-  warn_of_few_classes(*source_, sampler_, window);
-}
-
-ThreadedLoader::~ThreadedLoader() {
-  leaving_ = true;  // threads that wait for a store, in forecast() too, leave first
-  if (ahead_) ahead_->leave();
-  queue_.stop();
-  following_.reset();
-  for (auto& worker : workers_) worker.join();
-  if (indices_) indices_->save();
-}
-
-/// Visits the samples of all ranks.
-void ThreadedLoader::forecast(const std::function<void(int64_t sample)>& visit) const {
-  const int64_t first = next_batch_, samples = samples_per_epoch() / options_.views;
-  for (int64_t epoch = first / batches_; epoch <= first / batches_ + 1; ++epoch) {
-    const EpochOrder order = sampler_.epoch(epoch);
-    const int64_t batch_in_epoch = first - epoch * batches_;  // negative in the next epoch
-    const auto position = [&](int64_t batch) {
-      return std::clamp<int64_t>(batch * common_.batch_size, 0, samples);
-    };
-    const int64_t begin = position(std::max<int64_t>(batch_in_epoch, 0));
-    const int64_t end = batch_in_epoch < 0 ? position(batch_in_epoch + batches_) : samples;
-    for (int64_t at = begin; at < end; ++at) visit(order(at));
+class ThreadedLoader final : public BatchLoader {
+ public:
+  ThreadedLoader(std::shared_ptr<Source> source, ImageLoaderOptions options,
+                 const LoaderOptions& common, std::unique_ptr<ArrayAllocator> allocator)
+      : source_(std::move(source)),
+        indices_(index_store_of(*source_, common)),
+        coefficients_(coefficient_store_of(*source_, common)),
+        options_(std::move(options)),
+        common_(in_samples(common, options_.views)),
+        sampler_(*source_, order_options(*source_, options_, common_)),
+        normalizer_(options_.normalization.mean, options_.normalization.std),
+        batches_(batches_of(sampler_.size(), options_, common_)),
+        bad_samples_(common_.on_bad_sample, named_bad_samples(options_)),
+        ahead_(read_ahead()),
+        fill_plan_{.source = *source_,
+                   .ahead = ahead_.get(),
+                   .indices = indices_.get(),
+                   .coefficients = coefficients_.get(),
+                   .options = options_,
+                   .common = common_,
+                   .epoch_samples = sampler_.size(),
+                   .repeats = sampler_.repeats(),
+                   .normalizer = normalizer_,
+                   .bad_samples = bad_samples_},
+        arrays_(std::move(allocator)),
+        queue_(queue_limits(batches_, options_, common_, source_->channels())),
+        following_(source_->follow([this](const auto& visit) { forecast(visit); })) {
+    if (options_.order != OrderKind::quasi_random) return;
+    const uint64_t window = window_bytes(*source_, sampler_, options_.window_pages);
+    warn_of_little_memory(*source_, window);
+    warn_of_few_classes(*source_, sampler_, window);
   }
-}
 
-std::unique_ptr<ReadAhead> ThreadedLoader::read_ahead() {
-  if (common_.num_workers == 0) return nullptr;
-  const bool windows = options_.order == OrderKind::quasi_random;
-  return make_read_ahead({.source = *source_,
-                          .sampler = sampler_,
-                          .options = common_,
-                          .batches = batches_,
-                          .all_epochs = options_.training,
-                          .limits = options_.read_ahead,
-                          .window_pages = windows ? options_.window_pages : 0});
-}
-
-void ThreadedLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
-  if (epoch < 0 || batch < 0 || batch > batches_) {
-    throw RunError("cannot go on from batch " + std::to_string(batch) + " of epoch " +
-                   std::to_string(epoch) + ": an epoch has " + quantity(batches_, "batch"));
-  }
-  if (!options_.training) plan = {};
-  int64_t sequence = ahead_ ? ahead_->restart(epoch, batch) : 0;
-  queue_.restart(
-      epoch, batch,
-      [this, sequence, plan = std::move(plan)](int64_t of_epoch, int64_t number) mutable {
-        auto slot = open_slot(of_epoch, number, plan);
-        slot->sequence = sequence;
-        sequence += slot->samples;
-        return slot;
-      });
-  epoch_ = epoch, batch_ = batch, started_ = true;
-  next_batch_ = epoch * batches_ + batch;
-  while (static_cast<int64_t>(workers_.size()) < common_.num_workers) add_worker();
-}
-
-void ThreadedLoader::add_worker() try {
-  workers_.emplace_back([this, number = workers_.size()] {
-    const LeaveWhen leaving(leaving_);
-    set_thread_name((options_.training ? "loader " : "eval loader ") + std::to_string(number));
-    work();
-  });
-} catch (const std::system_error& problem) {
-  throw RunError("loader threads: of " + std::to_string(common_.num_workers) + " the system gave " +
-                 std::to_string(workers_.size()) + " (" + problem.code().message() +
-                 "); give a smaller dataloader.num_workers");
-}
-
-std::optional<BatchArrays> ThreadedLoader::next() {
-  if (!started_) start(0, 0, {});
-  if (batch_ == batches_) {
-    ++epoch_, batch_ = 0;
-    if (!options_.training) {
-      arrays_->clear();
-      if (ahead_) ahead_->rest();
-      if (common_.world_size == 1) bad_samples_.sum_up(samples_per_epoch());
-    }
-    return std::nullopt;
-  }
-  queue_.ask(epoch_);
-  if (ahead_) ahead_->ask(epoch_);
-  if (common_.num_workers == 0) fill_here();
-  const auto slot = queue_.next();
-  next_batch_ = epoch_ * batches_ + batch_ + 1;
-  if (++batch_ == batches_) {
+  ~ThreadedLoader() override {
+    leaving_ = true;  // threads that wait for a store, in forecast() too, leave first
+    if (ahead_) ahead_->leave();
+    queue_.stop();
+    following_.reset();
+    for (auto& worker : workers_) worker.join();
     if (indices_) indices_->save();
-    if (coefficients_) coefficients_->save();
   }
-  return batch_of(*slot);
-}
 
-BatchArrays ThreadedLoader::batch_of(BatchSlot& slot) const {
-  const WorkRange range("collate");
-  BatchArrays batch = std::move(slot.arrays);
-  if (slot.bad.empty()) return batch;
-  std::vector<int64_t> good;
-  for (int64_t i = 0; i < slot.samples; ++i)
-    if (!slot.bad.contains(i)) good.push_back(i);
-  if (good.empty() && options_.training && common_.world_size == 1) {
-    throw RunError("not one sample of batch " + std::to_string(slot.first / common_.batch_size) +
-                   " of epoch " + std::to_string(slot.epoch) + " can be read");
+  int64_t batches_per_epoch() const override { return batches_; }
+  int64_t samples_per_epoch() const override {
+    return std::min(sampler_.size(), batches_ * common_.batch_size) * options_.views;
   }
-  for (Array* array : {&batch.images, &batch.classes, &batch.values, &batch.indices}) {
-    if (array->defined()) *array = rows_of(*array, good);
-  }
-  return batch;
-}
+  ImageSize image_size() const override { return options_.transform.size; }
+  const Normalization& normalization() const override { return options_.normalization; }
+  std::string sample_name(int64_t index) const override { return source_->name(index); }
+  std::string digest() const override { return digest_of(*source_); }
 
-/// The rows of the good samples, with all their views.
-Array ThreadedLoader::rows_of(const Array& all, const std::vector<int64_t>& good) const {
-  std::vector<int64_t> shape = all.shape;
-  shape[0] = std::ssize(good) * options_.views;
-  Array kept = arrays_->fresh(shape, all.type);
-  const auto bytes = static_cast<size_t>(all.row_bytes() * options_.views);
-  auto* to = kept.as<std::byte>();
-  for (const int64_t sample : good) {
-    std::memcpy(to, all.as<std::byte>() + static_cast<size_t>(sample) * bytes, bytes);
-    to += bytes;
+  void start(int64_t epoch, int64_t batch, SizePlan plan) override {
+    if (epoch < 0 || batch < 0 || batch > batches_) {
+      throw RunError("cannot go on from batch " + std::to_string(batch) + " of epoch " +
+                     std::to_string(epoch) + ": an epoch has " + quantity(batches_, "batch"));
+    }
+    if (!options_.training) plan = {};
+    int64_t sequence = ahead_ ? ahead_->restart(epoch, batch) : 0;
+    queue_.restart(
+        epoch, batch,
+        [this, sequence, plan = std::move(plan)](int64_t of_epoch, int64_t number) mutable {
+          auto slot = open_slot(of_epoch, number, plan);
+          slot->sequence = sequence;
+          sequence += slot->samples;
+          return slot;
+        });
+    epoch_ = epoch, batch_ = batch, started_ = true;
+    next_batch_ = epoch * batches_ + batch;
+    while (static_cast<int64_t>(workers_.size()) < common_.num_workers) add_worker();
   }
-  return kept;
-}
 
-void ThreadedLoader::work() {
-  SlotFiller filler(fill_plan_);
-  Task task;
-  const auto sleep = [this] {
-    const WorkRange range("wait", /*lasting=*/true);
-    return queue_.wait();
-  };
-  do {
-    while (queue_.take(task)) {
-      filler.fill(task);
+  void add_transform(SampleTransform transform) override {
+    options_.augmentations.push_back(std::move(transform));
+  }
+
+  std::optional<BatchArrays> next() override {
+    if (!started_) start(0, 0, {});
+    if (batch_ == batches_) {
+      ++epoch_, batch_ = 0;
+      if (!options_.training) {
+        arrays_->clear();
+        if (ahead_) ahead_->rest();
+        if (common_.world_size == 1) bad_samples_.sum_up(samples_per_epoch());
+      }
+      return std::nullopt;
+    }
+    queue_.ask(epoch_);
+    if (ahead_) ahead_->ask(epoch_);
+    if (common_.num_workers == 0) fill_here();
+    const auto slot = queue_.next();
+    next_batch_ = epoch_ * batches_ + batch_ + 1;
+    if (++batch_ == batches_) {
+      if (indices_) indices_->save();
+      if (coefficients_) coefficients_->save();
+    }
+    return batch_of(*slot);
+  }
+
+ private:
+  void add_worker() try {
+    workers_.emplace_back([this, number = workers_.size()] {
+      const LeaveWhen leaving(leaving_);
+      set_thread_name((options_.training ? "loader " : "eval loader ") + std::to_string(number));
+      work();
+    });
+  } catch (const std::system_error& problem) {
+    throw RunError("loader threads: of " + std::to_string(common_.num_workers) +
+                   " the system gave " + std::to_string(workers_.size()) + " (" +
+                   problem.code().message() + "); give a smaller dataloader.num_workers");
+  }
+
+  void work() {
+    SlotFiller filler(fill_plan_);
+    Task task;
+    const auto sleep = [this] {
+      const WorkRange range("wait", /*lasting=*/true);
+      return queue_.wait();
+    };
+    do {
+      while (queue_.take(task)) {
+        filler.fill(task);
+        queue_.finish(task);
+      }
+    } while (sleep());
+  }
+
+  /// Fills the next batch on this thread, where there are no workers.
+  void fill_here() {
+    if (!filler_here_) filler_here_ = std::make_unique<SlotFiller>(fill_plan_);
+    Task task;
+    while (!queue_.ready() && queue_.take(task)) {
+      filler_here_->fill(task);
       queue_.finish(task);
     }
-  } while (sleep());
-}
-
-/// Fills the next batch on this thread, where there are no workers.
-void ThreadedLoader::fill_here() {
-  if (!filler_here_) filler_here_ = std::make_unique<SlotFiller>(fill_plan_);
-  Task task;
-  while (!queue_.ready() && queue_.take(task)) {
-    filler_here_->fill(task);
-    queue_.finish(task);
   }
-}
 
-std::shared_ptr<BatchSlot> ThreadedLoader::open_slot(int64_t epoch, int64_t batch,
-                                                     const SizePlan& plan) {
-  auto slot = std::make_shared<BatchSlot>();
-  slot->epoch = epoch;
-  const EpochSlice slice = slice_of(batch, sampler_.size(), common_);
-  slot->first = slice.first;
-  slot->samples = slice.of_batch.own;
-  slot->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;
-  if (order_epoch_ != epoch) {
-    order_ = sampler_.epoch(epoch);
-    order_epoch_ = epoch;
+  std::shared_ptr<BatchSlot> open_slot(int64_t epoch, int64_t batch, const SizePlan& plan) {
+    auto slot = std::make_shared<BatchSlot>();
+    slot->epoch = epoch;
+    const EpochSlice slice = slice_of(batch, sampler_.size(), common_);
+    slot->first = slice.first;
+    slot->samples = slice.of_batch.own;
+    slot->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;
+    if (order_epoch_ != epoch) {
+      order_ = sampler_.epoch(epoch);
+      order_epoch_ = epoch;
+    }
+    slot->order = order_;
+    const int64_t images = slot->samples * options_.views;
+    BatchArrays& arrays = slot->arrays;
+    if (common_.on_bad_sample == OnBadSample::error)
+      arrays.share = {slice.of_batch.first * options_.views, images,
+                      slice.of_batch.samples * options_.views, common_.world_size};
+    arrays.images = arrays_->reused(
+        {images, slot->size.height, slot->size.width, source_->channels()}, options_.output);
+    arrays.indices = arrays_->fresh({images}, ElementType::int64);
+    if (const int64_t values = source_->num_values(); values > 0)
+      arrays.values = arrays_->fresh({images, values}, ElementType::float32);
+    else
+      arrays.classes = arrays_->fresh({images}, ElementType::int64);
+    return slot;
   }
-  slot->order = order_;
-  const int64_t images = slot->samples * options_.views;
-  BatchArrays& arrays = slot->arrays;
-  if (common_.on_bad_sample == OnBadSample::error)
-    arrays.share = {slice.of_batch.first * options_.views, images,
-                    slice.of_batch.samples * options_.views, common_.world_size};
-  arrays.images = arrays_->reused(
-      {images, slot->size.height, slot->size.width, source_->channels()}, options_.output);
-  arrays.indices = arrays_->fresh({images}, ElementType::int64);
-  if (const int64_t values = source_->num_values(); values > 0)
-    arrays.values = arrays_->fresh({images, values}, ElementType::float32);
-  else
-    arrays.classes = arrays_->fresh({images}, ElementType::int64);
-  return slot;
-}
+
+  std::unique_ptr<ReadAhead> read_ahead() {
+    if (common_.num_workers == 0) return nullptr;
+    const bool windows = options_.order == OrderKind::quasi_random;
+    return make_read_ahead({.source = *source_,
+                            .sampler = sampler_,
+                            .options = common_,
+                            .batches = batches_,
+                            .all_epochs = options_.training,
+                            .limits = options_.read_ahead,
+                            .window_pages = windows ? options_.window_pages : 0});
+  }
+
+  /// Visits the samples of all ranks.
+  void forecast(const std::function<void(int64_t sample)>& visit) const {
+    const int64_t first = next_batch_, samples = samples_per_epoch() / options_.views;
+    for (int64_t epoch = first / batches_; epoch <= first / batches_ + 1; ++epoch) {
+      const EpochOrder order = sampler_.epoch(epoch);
+      const int64_t batch_in_epoch = first - epoch * batches_;  // negative in the next epoch
+      const auto position = [&](int64_t batch) {
+        return std::clamp<int64_t>(batch * common_.batch_size, 0, samples);
+      };
+      const int64_t begin = position(std::max<int64_t>(batch_in_epoch, 0));
+      const int64_t end = batch_in_epoch < 0 ? position(batch_in_epoch + batches_) : samples;
+      for (int64_t at = begin; at < end; ++at) visit(order(at));
+    }
+  }
+
+  BatchArrays batch_of(BatchSlot& slot) const {
+    const WorkRange range("collate");
+    BatchArrays batch = std::move(slot.arrays);
+    if (slot.bad.empty()) return batch;
+    std::vector<int64_t> good;
+    for (int64_t i = 0; i < slot.samples; ++i)
+      if (!slot.bad.contains(i)) good.push_back(i);
+    if (good.empty() && options_.training && common_.world_size == 1) {
+      throw RunError("not one sample of batch " + std::to_string(slot.first / common_.batch_size) +
+                     " of epoch " + std::to_string(slot.epoch) + " can be read");
+    }
+    for (Array* array : {&batch.images, &batch.classes, &batch.values, &batch.indices}) {
+      if (array->defined()) *array = rows_of(*array, good);
+    }
+    return batch;
+  }
+
+  /// The rows of the good samples, with all their views.
+  Array rows_of(const Array& all, const std::vector<int64_t>& good) const {
+    std::vector<int64_t> shape = all.shape;
+    shape[0] = std::ssize(good) * options_.views;
+    Array kept = arrays_->fresh(shape, all.type);
+    const auto bytes = static_cast<size_t>(all.row_bytes() * options_.views);
+    auto* to = kept.as<std::byte>();
+    for (const int64_t sample : good) {
+      std::memcpy(to, all.as<std::byte>() + static_cast<size_t>(sample) * bytes, bytes);
+      to += bytes;
+    }
+    return kept;
+  }
+
+  const std::shared_ptr<Source> source_;
+  const std::unique_ptr<IndexStore> indices_;             ///< null: no crop indices are kept
+  const std::unique_ptr<CoefficientStore> coefficients_;  ///< null: none are kept
+  ImageLoaderOptions options_;
+  const LoaderOptions common_;
+  const Sampler sampler_;
+  const PixelNormalizer normalizer_;
+  const int64_t batches_;
+  BadSampleLog bad_samples_;
+  std::atomic<int64_t> next_batch_{0};      ///< the consumer's next batch, counted over all epochs
+  const std::unique_ptr<ReadAhead> ahead_;  ///< null: nothing is read ahead
+  const FillPlan fill_plan_;
+  const std::unique_ptr<ArrayAllocator> arrays_;
+
+  // Used by the consumer alone.
+  bool started_ = false;
+  int64_t epoch_ = 0, batch_ = 0;
+  std::unique_ptr<SlotFiller> filler_here_;
+
+  // Used by open_slot() alone, which the queue calls on one thread at a time.
+  EpochOrder order_;
+  int64_t order_epoch_ = -1;
+
+  SlotQueue queue_;
+  std::atomic<bool> leaving_{false};
+  std::vector<std::thread> workers_;
+  std::shared_ptr<void> following_;  ///< the source calls forecast() while this lives
+};
 
 }  // namespace
 

@@ -62,8 +62,8 @@ class BatchLoader {
   virtual std::optional<BatchArrays> next() = 0;
 };
 
-/// The samples are chosen_rows (data/samples/rows.h) of the source. Throws UserError when there are
-/// none, or too few: for a whole batch with drop_last, for the ranks in a batch of training.
+/// The samples are chosen_rows (data/samples/order.h) of the source. Throws UserError when there
+/// are none, or too few: for a whole batch with drop_last, for the ranks in a batch of training.
 /// common.pin_memory is ignored: the allocator decides.
 std::unique_ptr<BatchLoader> make_batch_loader(std::shared_ptr<Source> source,
                                                ImageLoaderOptions options,

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/work_range.h"
 #include "data/loading/read_ahead.h"
-#include "data/loading/reader_threads.h"
 
 namespace composer {
 namespace {

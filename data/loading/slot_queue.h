@@ -29,7 +29,7 @@ struct BatchSlot {
   int64_t epoch = 0;
   int64_t first = 0;  ///< position of the first sample in the epoch
   int64_t samples = 0;
-  int64_t sequence = 0;  ///< number of the first sample (data/loading/sample_cursor.h)
+  int64_t sequence = 0;  ///< number of the first sample (data/loading/read_ahead.h)
   ImageSize size;
   EpochOrder order;
   BatchArrays arrays;

@@ -21,8 +21,6 @@
 #include "data/files/file_lock.h"
 #include "data/samples/sample_table.h"
 #include "data/samples/target_rows.h"
-#include "data/shards/file_hashes.h"
-#include "data/shards/part_file.h"
 #include "data/shards/zstd_file.h"
 
 namespace composer {

@@ -9,7 +9,6 @@
 
 #include "data/samples/sample_table.h"
 #include "data/samples/source.h"
-#include "data/shards/part_file.h"
 #include "data/shards/shard_files.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/remote/remote_bytes.h"
-#include "data/shards/file_hashes.h"
+#include "data/shards/shard_files.h"
 
 namespace composer {
 

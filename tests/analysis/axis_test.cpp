@@ -1,7 +1,7 @@
-#include "analysis/axis.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
+
+#include "analysis/line_chart.h"
 
 namespace composer::axis_test {
 namespace {

@@ -1,9 +1,8 @@
-#include "analysis/run_log.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
 
+#include "analysis/run.h"
 #include "base/error.h"
 #include "tests/temporary_folder.h"
 

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "analysis/study_table.h"
 #include "run_files.h"
 
 namespace composer::study_test {

@@ -1,10 +1,9 @@
-#include "analysis/watch_screen.h"
 
 #include <catch2/catch.hpp>
 #include <regex>
 #include <set>
 
-#include "analysis/run_log.h"
+#include "analysis/run.h"
 #include "analysis/terminal_plot.h"
 #include "base/terminal.h"
 #include "tests/analysis/run_files.h"

@@ -8,8 +8,7 @@
 
 #include "base/error.h"
 #include "composer/callbacks/callbacks.h"
-#include "composer/callbacks/run_times.h"
-#include "composer/logging/csv.h"
+#include "composer/logging/sinks.h"
 #include "composer/recipe/recipe.h"
 #include "tests/composer/fake_components.h"
 #include "tests/composer/stopped_run.h"

@@ -1,9 +1,8 @@
-#include "composer/logging/events.h"
-
 #include <catch2/catch.hpp>
 
 #include "base/files/checksum.h"
 #include "composer/logging/logger.h"
+#include "composer/logging/tensorboard.h"
 #include "nn/network/batch.h"
 #include "nn/profiling/memory_timeline.h"
 #include "tests/composer/unpacked_png.h"

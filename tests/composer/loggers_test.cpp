@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "composer/logging/command_log.h"
 #include "composer/logging/console.h"
-#include "composer/logging/csv.h"
+#include "composer/logging/sinks.h"
 #include "composer/logging/tensorboard.h"
 #include "tests/composer/metric_points.h"
 #include "tests/composer/stopped_run.h"

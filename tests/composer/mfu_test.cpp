@@ -1,7 +1,6 @@
-#include "composer/callbacks/mfu.h"
-
 #include <catch2/catch.hpp>
 
+#include "composer/callbacks/monitors.h"
 #include "nn/device/gpu_name.h"
 #include "nn/network/cost.h"
 #include "tests/composer/tiny_run.h"

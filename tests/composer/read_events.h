@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/logging/events.h"
+#include "composer/logging/tensorboard.h"
 
 namespace composer {
 

@@ -15,7 +15,6 @@
 #include "composer/callbacks/evaluation_recorder.h"
 #include "composer/callbacks/monitors.h"
 #include "composer/logging/sinks.h"
-#include "nn/network/wrong_images.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/composer/unpacked_png.h"
 #include "tests/ranks.h"

@@ -10,7 +10,7 @@
 #include "data/beton/source.h"
 #include "data/datasets/all.h"
 #include "data/datasets/cifar10.h"
-#include "data/datasets/imagenet.h"
+#include "data/datasets/image_folder.h"
 #include "data/datasets/mnist.h"
 #include "data/datasets/shapes.h"
 #include "data/datasets/synthetic.h"

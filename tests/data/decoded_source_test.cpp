@@ -1,6 +1,4 @@
 // What measurements ask of a loader: samples that are decoded before, or not in the system's cache.
-#include "data/samples/decoded_source.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,6 +8,7 @@
 #include "base/error.h"
 #include "data/batches/image_loader.h"
 #include "data/beton/source.h"
+#include "data/samples/memory_source.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/plain_batch.h"
 #include "tests/files.h"

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "data/index/index_slot.h"
+#include "data/samples/source.h"
 #include "tests/data/errors.h"
 #include "tests/data/index_bytes.h"
 #include "tests/files.h"

@@ -1,4 +1,6 @@
 // Reading ahead: the same batches, sooner.
+#include "data/loading/read_ahead.h"
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -16,8 +18,6 @@
 #include "data/batches/image_loader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
-#include "data/loading/read_ahead.h"
-#include "data/loading/sample_cursor.h"
 #include "nn/network/batch.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/eventually.h"

@@ -1,11 +1,10 @@
 // Threads that wait for storage: how many there are, and that nothing they meet ends the process.
-#include "data/loading/reader_threads.h"
-
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <stdexcept>
 
 #include "base/remote/leaving.h"
+#include "data/loading/read_ahead.h"
 #include "tests/data/eventually.h"
 
 namespace composer::reader_threads_test {

@@ -1,4 +1,3 @@
-#include "data/samples/rows.h"
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -6,7 +5,7 @@
 
 #include "base/error.h"
 #include "data/datasets/cifar10.h"
-#include "data/datasets/imagenet.h"
+#include "data/datasets/image_folder.h"
 #include "data/datasets/mnist.h"
 #include "data/datasets/shapes.h"
 #include "data/datasets/synthetic.h"

@@ -19,7 +19,7 @@
 #include "data/datasets/webdataset.h"
 #include "data/files/digest.h"
 #include "data/shards/mds.h"
-#include "data/shards/part_file.h"
+#include "data/shards/shard_files.h"
 #include "data/shards/zstd_file.h"
 #include "nn/network/batch.h"
 #include "tests/data/errors.h"

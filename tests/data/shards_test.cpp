@@ -11,7 +11,6 @@
 #include "data/datasets/mds.h"
 #include "data/files/digest.h"
 #include "data/samples/sample_table.h"
-#include "data/shards/file_hashes.h"
 #include "data/shards/mds.h"
 #include "data/shards/shard_files.h"
 #include "data/shards/webdataset.h"

@@ -1,8 +1,7 @@
-#include "data/shards/tar.h"
-
 #include <catch2/catch.hpp>
 
 #include "base/files/byte_reader.h"
+#include "data/shards/webdataset.h"
 #include "tests/data/make_tar.h"
 #include "tests/files.h"
 

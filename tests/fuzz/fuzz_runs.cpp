@@ -10,7 +10,7 @@
 #include "analysis/trace/trace_diff.h"
 #include "analysis/trace/trace_json.h"
 #include "base/error.h"
-#include "composer/logging/events.h"
+#include "composer/logging/tensorboard.h"
 #include "tests/analysis/run_files.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/memory_file.h"

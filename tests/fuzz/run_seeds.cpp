@@ -1,4 +1,4 @@
-#include "composer/logging/events.h"
+#include "composer/logging/tensorboard.h"
 #include "tests/analysis/run_files.h"
 #include "tests/analysis/traces.h"
 #include "tests/fuzz/seeds.h"

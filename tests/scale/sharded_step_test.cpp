@@ -1,7 +1,5 @@
 // Steps of ranks that divide weights, state or images: against what can be worked out by hand, and
 // the formulas against the simulation.
-#include "scale/sharded_step.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -9,6 +7,7 @@
 #include "nn/network/layers.h"
 #include "scale/plan.h"
 #include "scale/step_time.h"
+#include "scale/step_work.h"
 
 namespace composer::sharded_step_test {
 

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "scale/failures.h"
 #include "scale/plan.h"
 
 namespace composer::step_time_test {

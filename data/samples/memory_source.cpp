@@ -1,4 +1,4 @@
-#include "data/samples/decoded_source.h"
+#include "data/samples/memory_source.h"
 
 #include <algorithm>
 
