@@ -1,7 +1,5 @@
 #include "algorithms/alternating_flip.h"
 
-#include <algorithm>
-
 #include "base/random.h"
 
 namespace composer {

@@ -1,7 +1,5 @@
 #include "algorithms/augmix.h"
 
-#include <vector>
-
 #include "algorithms/augmentation/primitives.h"
 
 namespace composer {

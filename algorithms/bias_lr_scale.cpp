@@ -1,7 +1,5 @@
 #include "algorithms/bias_lr_scale.h"
 
-#include <map>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/loop/state.h"

@@ -4,8 +4,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
-
 #include "algorithms/parts/pooled_blur.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -1,9 +1,5 @@
 #include "algorithms/colout.h"
 
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
 #include "algorithms/parts/whole_batch.h"
 #include "composer/loop/state.h"
 #include "nn/device/device.h"

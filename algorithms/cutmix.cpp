@@ -1,8 +1,5 @@
 #include "algorithms/cutmix.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "algorithms/parts/schedule.h"
 #include "base/log.h"
 #include "composer/loop/state.h"

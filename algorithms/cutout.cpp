@@ -1,7 +1,5 @@
 #include "algorithms/cutout.h"
 
-#include <algorithm>
-
 #include "composer/loop/state.h"
 
 namespace composer {

@@ -2,8 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "composer/loop/state.h"
 

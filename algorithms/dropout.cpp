@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <unordered_set>
 
 #include "algorithms/parts/replaced_layers.h"

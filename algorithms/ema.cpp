@@ -1,8 +1,5 @@
 #include "algorithms/ema.h"
 
-#include <cmath>
-#include <utility>
-
 #include "algorithms/parts/schedule.h"
 #include "composer/loop/state.h"
 #include "nn/network/sharded_parameters.h"

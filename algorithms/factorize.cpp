@@ -2,10 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <cmath>
-#include <typeinfo>
-
 #include "composer/loop/state.h"
 
 namespace composer {

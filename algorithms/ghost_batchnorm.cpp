@@ -1,7 +1,5 @@
 #include "algorithms/ghost_batchnorm.h"
 
-#include <algorithm>
-
 #include "base/log.h"
 #include "composer/loop/state.h"
 

@@ -1,7 +1,5 @@
 #include "algorithms/gradual_unfreezing.h"
 
-#include <algorithm>
-
 #include "algorithms/parts/schedule.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -1,6 +1,5 @@
 #include "algorithms/layer_freezing.h"
 
-#include <functional>
 #include <unordered_set>
 
 #include "composer/logging/logger.h"

@@ -2,8 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <cmath>
-
 #include "algorithms/parts/schedule.h"
 #include "composer/loop/state.h"
 

@@ -3,8 +3,6 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <optional>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"

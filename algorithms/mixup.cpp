@@ -1,7 +1,5 @@
 #include "algorithms/mixup.h"
 
-#include <algorithm>
-
 #include "algorithms/parts/whole_batch.h"
 #include "base/log.h"
 #include "composer/loop/state.h"

@@ -1,7 +1,5 @@
 #include "algorithms/progressive_batch_size.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "algorithms/parts/schedule.h"

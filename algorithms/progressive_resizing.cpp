@@ -1,8 +1,5 @@
 #include "algorithms/progressive_resizing.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "algorithms/parts/schedule.h"
 #include "algorithms/parts/whole_batch.h"
 #include "base/error.h"

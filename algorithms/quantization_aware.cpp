@@ -1,8 +1,5 @@
 #include "algorithms/quantization_aware.h"
 
-#include <type_traits>
-#include <utility>
-
 #include "composer/loop/state.h"
 #include "nn/network/outline.h"
 

@@ -2,9 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <numbers>
 
 #include "composer/loop/state.h"

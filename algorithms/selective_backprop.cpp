@@ -2,8 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "algorithms/parts/whole_batch.h"

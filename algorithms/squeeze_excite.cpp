@@ -1,8 +1,5 @@
 #include "algorithms/squeeze_excite.h"
 
-#include <algorithm>
-#include <map>
-
 #include "composer/loop/state.h"
 #include "nn/network/layer.h"
 

@@ -1,7 +1,5 @@
 #include "algorithms/stochastic_depth.h"
 
-#include <algorithm>
-
 #include "algorithms/parts/schedule.h"
 #include "base/error.h"
 #include "base/log.h"

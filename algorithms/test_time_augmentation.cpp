@@ -1,7 +1,5 @@
 #include "algorithms/test_time_augmentation.h"
 
-#include <cmath>
-
 #include "algorithms/parts/whole_batch.h"
 #include "base/error.h"
 #include "composer/loop/state.h"

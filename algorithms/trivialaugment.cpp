@@ -1,7 +1,5 @@
 #include "algorithms/trivialaugment.h"
 
-#include <array>
-
 #include "algorithms/augmentation/primitives.h"
 
 namespace composer {

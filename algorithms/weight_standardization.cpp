@@ -1,6 +1,5 @@
 #include "algorithms/weight_standardization.h"
 
-#include <algorithm>
 #include <unordered_set>
 
 #include "algorithms/parts/replaced_layers.h"

@@ -2,8 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-
 #include "algorithms/parts/replaced_layers.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <vector>
 
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"

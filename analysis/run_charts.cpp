@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <set>
 
 #include "analysis/figure_text.h"
 #include "nn/network/metric_sense.h"

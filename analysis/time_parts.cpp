@@ -1,7 +1,6 @@
 #include "analysis/time_parts.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>

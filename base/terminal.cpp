@@ -1,7 +1,6 @@
 #include "base/terminal.h"
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,12 +1,8 @@
 #include "cli/arguments.h"
 
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
 #include <initializer_list>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "base/params/value.h"

@@ -1,13 +1,10 @@
 // The subcommand bench step: what a training step costs.
 #include "cli/bench_step.h"
 
-#include <algorithm>
-#include <ctime>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -5,7 +5,6 @@
 #include <cctype>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <optional>
 
 #include "base/error.h"

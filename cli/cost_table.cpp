@@ -1,10 +1,7 @@
 #include "cli/cost_table.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <ostream>
-#include <utility>
 
 #include "analysis/figure_text.h"
 #include "base/terminal.h"

@@ -1,6 +1,5 @@
 #include "cli/declarations.h"
 
-#include <map>
 #include <ranges>
 #include <utility>
 

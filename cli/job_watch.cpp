@@ -1,11 +1,9 @@
 #include "cli/job_watch.h"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <string>
 #include <utility>
 
 #include "base/clock.h"

@@ -1,11 +1,7 @@
 #include "cli/prepared_images.h"
 
-#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"

@@ -3,10 +3,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "analysis/comparison.h"
 #include "analysis/report.h"

@@ -1,7 +1,6 @@
 #include "cli/sources.h"
 
 #include <CLI/App.hpp>
-#include <algorithm>
 
 #include "base/error.h"
 #include "base/files/system_files.h"

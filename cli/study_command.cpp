@@ -1,8 +1,6 @@
 #include "cli/study_command.h"
 
-#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 

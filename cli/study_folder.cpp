@@ -1,7 +1,6 @@
 #include "cli/study_folder.h"
 
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>

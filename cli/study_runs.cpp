@@ -3,17 +3,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <fstream>
-#include <memory>
-#include <optional>
 #include <sstream>
-#include <string_view>
-#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"

@@ -1,7 +1,5 @@
 #include "cli/use_options.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/remote/fetched.h"
 #include "composer/checkpoint/checkpoint_folder.h"

@@ -1,6 +1,5 @@
 #include "inference/description.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 

@@ -2,11 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-
 #include "inference/quantization/codes.h"
 
 namespace composer {

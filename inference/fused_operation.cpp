@@ -1,8 +1,5 @@
 #include "inference/fused_operation.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace composer {
 namespace {
 

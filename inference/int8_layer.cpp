@@ -2,10 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <limits>
-#include <utility>
-#include <vector>
 
 #include "base/simd.h"
 #include "inference/int8_amx.h"

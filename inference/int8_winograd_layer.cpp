@@ -2,9 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <array>
-
 #include "base/simd.h"
 #include "inference/int8_layer.h"
 #include "inference/int8_winograd.h"

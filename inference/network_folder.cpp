@@ -9,7 +9,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <string>
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"

@@ -2,11 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <functional>
 #include <mutex>
-#include <string_view>
-#include <utility>
 
 #include "inference/int8_layer.h"
 #include "inference/int8_winograd_layer.h"

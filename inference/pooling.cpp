@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-
 #include "inference/largest_simd.h"
 
 namespace composer {

@@ -3,10 +3,7 @@
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
-#include <algorithm>
-#include <functional>
 #include <limits>
-#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"

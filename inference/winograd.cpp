@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <array>
 #include <numbers>
 
 #include "inference/winograd_blocks.h"

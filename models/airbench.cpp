@@ -2,9 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <string>
-
 #include "base/error.h"
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"

@@ -1,9 +1,6 @@
 #include "models/convnext.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <string_view>
 
 #include "models/network_declaration.h"
 #include "nn/network/layers.h"

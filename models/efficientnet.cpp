@@ -1,9 +1,6 @@
 #include "models/efficientnet.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <string_view>
 
 #include "models/inverted_residual.h"
 #include "models/network_declaration.h"

@@ -1,9 +1,5 @@
 #include "models/inverted_residual.h"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
 #include "models/residual_blocks.h"
 
 namespace composer {

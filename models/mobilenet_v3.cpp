@@ -1,7 +1,6 @@
 #include "models/mobilenet_v3.h"
 
 #include <span>
-#include <string_view>
 
 #include "models/inverted_residual.h"
 #include "models/network_declaration.h"

@@ -2,8 +2,6 @@
 
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
-
 #include "nn/network/layers.h"
 
 namespace composer {

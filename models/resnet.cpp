@@ -1,7 +1,6 @@
 #include "models/resnet.h"
 
 #include <array>
-#include <string_view>
 
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"

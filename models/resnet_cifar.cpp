@@ -1,7 +1,5 @@
 #include "models/resnet_cifar.h"
 
-#include <string_view>
-
 #include "models/network_declaration.h"
 
 namespace composer {

@@ -1,7 +1,6 @@
 #include "models/vgg.h"
 
 #include <array>
-#include <string_view>
 
 #include "models/network_declaration.h"
 #include "nn/network/layers.h"

@@ -1,7 +1,5 @@
 #include "scale/plan.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>

@@ -1,10 +1,6 @@
 #include "scale/recipe_training.h"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "base/params/json.h"

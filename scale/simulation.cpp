@@ -1,11 +1,5 @@
 #include "scale/simulation.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <functional>
-#include <map>
-#include <memory>
 #include <numeric>
 #include <queue>
 

@@ -1,8 +1,6 @@
 #include "scale/step_time.h"
 
-#include <cmath>
 #include <numbers>
-#include <utility>
 
 namespace composer {
 namespace {

@@ -1,9 +1,7 @@
 #include "scale/step_work.h"
 
-#include <algorithm>
 #include <numeric>
 #include <set>
-#include <variant>
 
 #include "base/balanced.h"
 #include "nn/network/row_operations.h"

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <numbers>
 #include <sstream>
 

@@ -1,9 +1,5 @@
 #include "algorithms/augmentation/primitives.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-
 namespace composer {
 namespace {
 

@@ -1,9 +1,7 @@
 #include "algorithms/parts/replaced_layers.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "base/random.h"
 

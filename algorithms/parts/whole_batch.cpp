@@ -1,10 +1,6 @@
 #include "algorithms/parts/whole_batch.h"
 
-#include <algorithm>
-#include <array>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "composer/loop/state.h"

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <tuple>
-#include <unordered_map>
 
 #include "composer/loop/event.h"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
-#include <set>
 #include <sstream>
 
 #include "analysis/trace/trace_files.h"

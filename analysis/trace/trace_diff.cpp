@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
 #include "analysis/trace/device_times.h"
 #include "analysis/trace/host_times.h"

@@ -1,7 +1,5 @@
 #include "base/files/gzip_file.h"
 
-#include <span>
-
 #include "base/error.h"
 
 namespace composer {

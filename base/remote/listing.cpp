@@ -1,14 +1,10 @@
 #include "base/remote/listing.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <map>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "base/clock.h"

@@ -1,12 +1,10 @@
 #include "base/remote/store_requests.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <thread>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,7 +1,5 @@
 #include "base/remote/web_store.h"
 
-#include <array>
-
 #include "base/error.h"
 #include "base/remote/store_reply.h"
 

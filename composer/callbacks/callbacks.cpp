@@ -2,8 +2,6 @@
 
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number_text.h"

@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 

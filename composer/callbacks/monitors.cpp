@@ -5,8 +5,6 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <fstream>
 
 #include "base/error.h"

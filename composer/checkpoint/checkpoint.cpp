@@ -3,8 +3,6 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -5,11 +5,9 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
 

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "base/params/foreign_json.h"
 #include "composer/checkpoint/dcp.h"

@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
-#include <stdexcept>
 
 #include "base/error.h"
 #include "base/log.h"

@@ -3,10 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <map>
 #include <ranges>
 
 #include "base/error.h"

@@ -3,10 +3,8 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"

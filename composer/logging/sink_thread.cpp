@@ -2,15 +2,11 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"

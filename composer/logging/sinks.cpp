@@ -1,9 +1,7 @@
 #include "composer/logging/sinks.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 

@@ -2,13 +2,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"

@@ -2,8 +2,6 @@
 
 #include <ATen/record_function.h>
 
-#include <algorithm>
-
 #include "composer/loop/state.h"
 #include "nn/device/exception_text.h"
 

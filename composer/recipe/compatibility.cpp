@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
-#include <optional>
 
 #include "base/params/kinds.h"
 #include "base/params/params.h"

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "base/params/kinds.h"

@@ -1,10 +1,7 @@
 #include "composer/recipe/recipe.h"
 
-#include <algorithm>
 #include <deque>
-#include <map>
 #include <set>
-#include <utility>
 
 #include "base/error.h"
 #include "base/params/utf8.h"

@@ -1,10 +1,6 @@
 #include "composer/recipe/schema.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
 
 #include "base/params/json.h"
 #include "base/params/params.h"

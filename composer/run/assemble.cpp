@@ -1,7 +1,5 @@
 #include "composer/run/assemble.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <sstream>
 
 #include "base/error.h"

@@ -1,12 +1,6 @@
 #include "composer/run/automatic_values.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <optional>
 
 #include "base/error.h"
 #include "base/files/run_folder.h"

@@ -1,7 +1,5 @@
 #include "composer/run/build.h"
 
-#include <cmath>
-
 #include "base/log.h"
 #include "composer/run/rank_threads.h"
 #include "nn/device/device.h"

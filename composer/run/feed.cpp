@@ -2,9 +2,6 @@
 
 #include <ATen/record_function.h>
 
-#include <algorithm>
-#include <typeinfo>
-
 #include "base/clock.h"
 #include "nn/network/graph.h"
 #include "nn/network/layers.h"

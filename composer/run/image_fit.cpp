@@ -3,9 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <vector>
-
 #include "base/error.h"
 #include "base/time.h"
 #include "composer/run/build.h"

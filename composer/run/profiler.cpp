@@ -1,10 +1,6 @@
 #include "composer/run/profiler.h"
 
-#include <algorithm>
-#include <cstdlib>
 #include <limits>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"

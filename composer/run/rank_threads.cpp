@@ -2,9 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstdlib>
 
 #include "base/log.h"
 #include "base/number_text.h"

@@ -1,11 +1,7 @@
 #include "composer/run/run_session.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/log.h"

@@ -1,8 +1,5 @@
 #include "composer/run/starting_point.h"
 
-#include <algorithm>
-#include <optional>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/params/kinds.h"

@@ -3,8 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "nn/device/device.h"

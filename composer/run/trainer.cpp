@@ -3,11 +3,6 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/record_function.h>
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <set>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process/interrupt.h"

@@ -3,11 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
-#include <algorithm>
-#include <mutex>
-#include <utility>
-#include <vector>
-
 #include "nn/network/batch.h"
 #include "nn/profiling/thread_ranges.h"
 

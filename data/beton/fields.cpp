@@ -1,6 +1,5 @@
 #include "data/beton/fields.h"
 
-#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 

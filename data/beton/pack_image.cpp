@@ -1,7 +1,6 @@
 #include "data/beton/pack_image.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/error.h"
 #include "base/random.h"

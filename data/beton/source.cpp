@@ -1,13 +1,8 @@
 #include "data/beton/source.h"
 
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <map>
-#include <mutex>
 #include <set>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -1,12 +1,7 @@
 #include "data/beton/write.h"
 
-#include <algorithm>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <numeric>
-#include <optional>
-#include <thread>
 
 #include "base/error.h"
 #include "data/beton/writer.h"

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <numeric>
-#include <string_view>
 #include <unordered_map>
 
 #include "base/error.h"

@@ -1,6 +1,5 @@
 #include "data/datasets/cifar10.h"
 
-#include <filesystem>
 #include <fstream>
 
 #include "base/error.h"

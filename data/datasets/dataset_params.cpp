@@ -1,7 +1,5 @@
 #include "data/datasets/dataset_params.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include "base/clock.h"

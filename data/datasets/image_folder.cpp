@@ -1,9 +1,5 @@
 #include "data/datasets/image_folder.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "base/error.h"
 #include "base/files/system_files.h"
 #include "base/log.h"

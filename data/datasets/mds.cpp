@@ -1,9 +1,5 @@
 #include "data/datasets/mds.h"
 
-#include <cstdint>
-#include <mutex>
-#include <set>
-
 #include "base/log.h"
 #include "base/remote/cache_folder.h"
 #include "data/index/index_location.h"

@@ -2,8 +2,6 @@
 
 #include <zlib.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "data/samples/memory_source.h"
 

@@ -1,9 +1,5 @@
 #include "data/datasets/photo_dataset.h"
 
-#include <algorithm>
-#include <mutex>
-#include <set>
-
 #include "base/log.h"
 #include "base/remote/object_store.h"
 #include "base/text.h"

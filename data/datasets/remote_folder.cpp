@@ -1,9 +1,5 @@
 #include "data/datasets/remote_folder.h"
 
-#include <algorithm>
-#include <map>
-#include <string_view>
-
 #include "base/error.h"
 #include "base/files/system_files.h"
 #include "base/remote/remote_path.h"

@@ -2,9 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <cmath>
-#include <filesystem>
 #include <numbers>
 
 #include "base/error.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <stdexcept>
-#include <string>
 
 #include "base/error.h"
 #include "data/files/file_lock.h"

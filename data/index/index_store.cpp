@@ -1,7 +1,5 @@
 #include "data/index/index_store.h"
 
-#include <utility>
-
 #include "base/error.h"
 #include "base/log.h"
 

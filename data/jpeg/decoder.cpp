@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "data/jpeg/codec.h"
 #include "data/jpeg/jpeg.h"

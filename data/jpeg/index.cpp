@@ -1,7 +1,6 @@
 #include "data/jpeg/index.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <span>
 
 #include "data/jpeg/coefficients_simd.h"
 #include "data/jpeg/index.h"

@@ -1,13 +1,6 @@
 #include "data/loading/batch_loader.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <set>
 #include <system_error>
-#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"

@@ -1,10 +1,6 @@
 #include "data/loading/read_ahead.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <string>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/remote/leaving.h"

@@ -1,11 +1,6 @@
 #include "data/loading/slot_filler.h"
 
-#include <algorithm>
-#include <exception>
 #include <iterator>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"

@@ -1,8 +1,5 @@
 #include "data/loading/slot_queue.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace composer {
 namespace {
 

@@ -1,7 +1,5 @@
 #include "data/pixels/augment.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/simd.h"

@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <memory>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/files/system_files.h"

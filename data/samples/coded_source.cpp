@@ -1,7 +1,5 @@
 #include "data/samples/coded_source.h"
 
-#include <utility>
-
 #include "base/error.h"
 #include "data/formats/decode.h"
 #include "data/jpeg/header.h"

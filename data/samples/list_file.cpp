@@ -4,10 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"

@@ -1,13 +1,9 @@
 #include "data/samples/order.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
-#include <memory>
 #include <numeric>
 #include <set>
-#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"

@@ -1,7 +1,6 @@
 #include "data/samples/remote_files.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "data/index/index_file.h"
 

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <unordered_set>
-#include <utility>
 
 #include "base/error.h"
 #include "data/formats/decode.h"

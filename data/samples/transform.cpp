@@ -1,8 +1,5 @@
 #include "data/samples/transform.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/error.h"
 
 namespace composer {

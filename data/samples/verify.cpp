@@ -1,7 +1,5 @@
 #include "data/samples/verify.h"
 
-#include <vector>
-
 #include "base/error.h"
 #include "data/formats/decode.h"
 

@@ -1,14 +1,7 @@
 #include "data/shards/mds.h"
 
-#include <algorithm>
-#include <charconv>
-#include <cstring>
-#include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/files/byte_reader.h"

@@ -2,11 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <cstring>
-#include <unordered_map>
-#include <utility>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/several_threads.h"

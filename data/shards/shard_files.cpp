@@ -1,10 +1,6 @@
 #include "data/shards/shard_files.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cstdio>
-#include <mutex>
-#include <string_view>
 #include <utility>
 
 #include "base/remote/cache_folder.h"

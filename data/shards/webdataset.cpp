@@ -1,12 +1,7 @@
 #include "data/shards/webdataset.h"
 
-#include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/files/byte_reader.h"

@@ -2,14 +2,7 @@
 
 #include <zstd.h>
 
-#include <algorithm>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"

@@ -1,9 +1,7 @@
 #include "inference/onnx/onnx_file.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "inference/description.h"

@@ -2,9 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <utility>
-
 #include "base/error.h"
 #include "inference/quantization/histogram.h"
 #include "inference/quantization/points.h"

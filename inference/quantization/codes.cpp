@@ -2,11 +2,9 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
 #include "nn/device/cpu_instructions.h"
 #include "nn/network/normalize.h"

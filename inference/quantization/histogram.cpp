@@ -1,6 +1,5 @@
 #include "inference/quantization/histogram.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

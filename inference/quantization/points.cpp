@@ -1,7 +1,6 @@
 #include "inference/quantization/points.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "inference/graph/trained_network.h"
 

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
-#include <utility>
 
 #include "inference/quantization/codes.h"
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
-#include <string>
 
 #include "base/error.h"
 #include "base/log.h"

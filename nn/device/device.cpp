@@ -14,7 +14,6 @@
 #include <fstream>
 #include <mutex>
 #include <new>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"

@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <climits>
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
 #include <stop_token>
-#include <system_error>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>

@@ -11,13 +11,11 @@
 #include <cstdlib>
 #include <exception>
 #include <future>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <numeric>
 #include <sstream>
 #include <stdexcept>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string>
 
 #include "base/error.h"
 #include "base/text.h"

@@ -7,7 +7,6 @@
 
 #include <map>
 #include <mutex>
-#include <optional>
 
 #include "base/error.h"
 #include "nn/device/cuda_library.h"

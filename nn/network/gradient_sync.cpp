@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
-#include <algorithm>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "base/clock.h"

@@ -2,8 +2,6 @@
 
 #include <ATen/autocast_mode.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "nn/network/bf16_conv2d.h"
 #include "nn/network/fused_norm.h"

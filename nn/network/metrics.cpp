@@ -3,9 +3,6 @@
 #include <ATen/core/Reduction.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/error.h"
 #include "base/text.h"
 #include "nn/network/loss.h"

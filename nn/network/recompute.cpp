@@ -5,7 +5,6 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <optional>
 #include <set>
 
 #include "base/error.h"

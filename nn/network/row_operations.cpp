@@ -5,9 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include "base/rank_environment.h"

@@ -1,10 +1,6 @@
 #include "nn/network/spatial_parallel.h"
 
-#include <array>
 #include <limits>
-#include <string>
-#include <variant>
-#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"

@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <limits>
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include "base/simd.h"
 #include "nn/device/cpu_instructions.h"

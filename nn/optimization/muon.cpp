@@ -1,10 +1,6 @@
 #include "nn/optimization/muon.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <typeinfo>
-#include <utility>
 
 #include "base/balanced.h"
 #include "nn/device/optional_tensor.h"

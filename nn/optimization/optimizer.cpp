@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
 #include <set>
 
 #include "base/balanced.h"

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <typeinfo>
 
 #include "nn/device/optional_tensor.h"
 #include "nn/optimization/skipped_step.h"

@@ -1,6 +1,5 @@
 #include "nn/optimization/parameter_groups.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/name_pattern.h"

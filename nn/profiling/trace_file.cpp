@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
