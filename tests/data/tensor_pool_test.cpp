@@ -1,10 +1,10 @@
+#include "data/batches/tensor_pool.h"
+
 #include <catch2/catch.hpp>
 #include <set>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include "data/batches/image_loader.h"
 
 namespace composer::tensor_pool_test {
 
