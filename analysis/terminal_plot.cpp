@@ -20,6 +20,12 @@ std::string braille(unsigned dots) {
           static_cast<char>(0x80 | (point & 0x3f))};
 }
 
+/// `text` in one of eight terminal colours, numbered from 0.
+std::string colored(const std::string& text, int color) {
+  static constexpr int codes[] = {94, 93, 92, 95, 91, 96, 33, 37};
+  return "\x1b[" + std::to_string(codes[color % 8]) + "m" + text + "\x1b[39m";
+}
+
 std::string spaces(int64_t count) {
   return std::string(static_cast<size_t>(std::max<int64_t>(count, 0)), ' ');
 }
@@ -244,11 +250,6 @@ std::vector<std::string> labelled_rows(const DotField& field,
   for (size_t i = 0; i < rows.size(); ++i)
     rows[i] = padded(labels[i], columns, true) + (labels[i].empty() ? " │" : " ┤") + rows[i];
   return rows;
-}
-
-std::string colored(const std::string& text, int color) {
-  static constexpr int codes[] = {94, 93, 92, 95, 91, 96, 33, 37};
-  return "\x1b[" + std::to_string(codes[color % 8]) + "m" + text + "\x1b[39m";
 }
 
 std::vector<std::string> terminal_plot(const LineChart& chart, Against against, int64_t columns,

@@ -23,7 +23,7 @@ std::string in_percent(double share) {
                        : std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
 
-/// Collects advice.
+/// Finds the changes that would save most, at most three.
 class Adviser {
  public:
   explicit Adviser(const TraceAnalysis& analysis) : all_(analysis), slowest_(analysis.slowest()) {}
@@ -243,10 +243,6 @@ std::string no_common_step(const std::vector<RankAnalysis>& ranks) {
 
 }  // namespace
 
-std::vector<Advice> advice_for(const TraceAnalysis& analysis) {
-  return analysis.ranks.empty() ? std::vector<Advice>{} : Adviser(analysis).take();
-}
-
 double RankAnalysis::mean_step_ns() const {
   return steps.steps.empty()
              ? 0
@@ -312,7 +308,7 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
   sort_by_rank(analysis.ranks);
   if (auto warning = no_common_step(analysis.ranks); !warning.empty())
     analysis.warnings.push_back(std::move(warning));
-  analysis.advice = advice_for(analysis);
+  if (!analysis.ranks.empty()) analysis.advice = Adviser(analysis).take();
   return analysis;
 }
 
