@@ -37,6 +37,63 @@ size_t place_of_lowest_mean(const std::vector<double>& smooth, size_t reach) {
       std::min_element(begin, smooth.end() - static_cast<std::ptrdiff_t>(reach)) - smooth.begin());
 }
 
+struct Axes {
+  Axis across, up;
+};
+
+/// The vertical axis is cut above twice the range of the losses before the lowest.
+Axes axes_of(const LrRange& range, const std::vector<double>& smooth) {
+  const auto& steps = range.steps();
+  double low = INFINITY, high = -INFINITY, highest = -INFINITY;
+  const size_t lowest = place_of_lowest(smooth);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    low = std::min({low, steps[i].loss, smooth[i]}), highest = std::max(highest, smooth[i]);
+    if (i <= lowest) high = std::max({high, steps[i].loss, smooth[i]});
+  }
+  high = std::min(std::max(high, highest), high + (high - low));
+  return {Axis::logarithmic(steps.front().lr, steps.back().lr), Axis::linear(low, high)};
+}
+
+std::string curve_figure(const LrRange& range) {
+  constexpr double width = 960, height = 360;
+  static constexpr PlotArea area{60, 940, 10, 316};
+  const auto smooth = range.smoothed();
+  const auto [across_axis, up_axis] = axes_of(range, smooth);
+  const auto x = [&axis = across_axis](double lr) { return area.x(axis.place(lr)); };
+  const auto y = [&axis = up_axis](double loss) { return area.y(axis.place(loss)); };
+  std::string dots, curve;
+  std::string drawn = area.value_grid(
+      up_axis, 8, [&axis = up_axis](double tick) { return tick_figure(tick, axis.high()); });
+  for (const double tick : across_axis.ticks()) {
+    drawn +=
+        path_element("tick", "M" + length_text(x(tick)) + " " + length_text(area.bottom) + "v4");
+    drawn += text_at(x(tick), area.bottom + 16, "course", figure(tick, 2));
+  }
+  drawn += area.base() + text_at(area.middle(), height - 6, "course unit", "learning rate");
+  for (size_t i = 0; i < smooth.size(); ++i) {
+    const auto at = length_text(x(range.steps()[i].lr));
+    dots += element("circle", {{"cx", at},
+                               {"cy", length_text(y(range.steps()[i].loss))},
+                               {"r", "2"},
+                               {"style", "fill-opacity:.4"}});
+    curve += (curve.empty() ? "M" : "L") + at + " " + length_text(y(smooth[i]));
+  }
+  drawn += element("g", {{"class", "c7"}}, dots);
+  drawn += element("g", {{"class", "c0"}}, path_element("line", curve));
+  if (const auto suggestions = range.suggestions()) {
+    int row = 0;
+    for (const auto& [name, lr] : {std::pair{"suggestion", suggestions->steepest},
+                                   {"valley", suggestions->valley},
+                                   {"minimum / 10", suggestions->minimum_tenth}}) {
+      drawn += path_element("pointer", "M" + length_text(x(lr)) + " " + length_text(area.top) +
+                                           "V" + length_text(area.bottom));
+      drawn += text_at(x(lr) + 5, area.top + 12 + 15 * row++, "", name + (" " + figure(lr, 3)));
+    }
+  }
+  const std::string title = "training loss against the learning rate";
+  return chart_figure(title, "a dot a step; smoothed", title, width, height, drawn);
+}
+
 }  // namespace
 
 LrRange::LrRange(double least, double most, int64_t steps)
@@ -155,27 +212,6 @@ nlohmann::ordered_json json_of(const LrRange& range) {
   return json;
 }
 
-namespace {
-
-struct Axes {
-  Axis across, up;
-};
-
-/// The vertical axis is cut above twice the range of the losses before the lowest.
-Axes axes_of(const LrRange& range, const std::vector<double>& smooth) {
-  const auto& steps = range.steps();
-  double low = INFINITY, high = -INFINITY, highest = -INFINITY;
-  const size_t lowest = place_of_lowest(smooth);
-  for (size_t i = 0; i < steps.size(); ++i) {
-    low = std::min({low, steps[i].loss, smooth[i]}), highest = std::max(highest, smooth[i]);
-    if (i <= lowest) high = std::max({high, steps[i].loss, smooth[i]});
-  }
-  high = std::min(std::max(high, highest), high + (high - low));
-  return {Axis::logarithmic(steps.front().lr, steps.back().lr), Axis::linear(low, high)};
-}
-
-}  // namespace
-
 std::string text_of(const LrRange& range, int64_t columns, bool colors) {
   if (range.steps().size() < 2) return "";
   constexpr int64_t rows = 14, label_columns = 8, least_columns = 40;
@@ -224,50 +260,6 @@ std::string suggestion_text(const LrRange& range) {
         "where it does\n";
   return text;
 }
-
-namespace {
-
-std::string curve_figure(const LrRange& range) {
-  constexpr double width = 960, height = 360;
-  static constexpr PlotArea area{60, 940, 10, 316};
-  const auto smooth = range.smoothed();
-  const auto [across_axis, up_axis] = axes_of(range, smooth);
-  const auto x = [&axis = across_axis](double lr) { return area.x(axis.place(lr)); };
-  const auto y = [&axis = up_axis](double loss) { return area.y(axis.place(loss)); };
-  std::string dots, curve;
-  std::string drawn = area.value_grid(
-      up_axis, 8, [&axis = up_axis](double tick) { return tick_figure(tick, axis.high()); });
-  for (const double tick : across_axis.ticks()) {
-    drawn +=
-        path_element("tick", "M" + length_text(x(tick)) + " " + length_text(area.bottom) + "v4");
-    drawn += text_at(x(tick), area.bottom + 16, "course", figure(tick, 2));
-  }
-  drawn += area.base() + text_at(area.middle(), height - 6, "course unit", "learning rate");
-  for (size_t i = 0; i < smooth.size(); ++i) {
-    const auto at = length_text(x(range.steps()[i].lr));
-    dots += element("circle", {{"cx", at},
-                               {"cy", length_text(y(range.steps()[i].loss))},
-                               {"r", "2"},
-                               {"style", "fill-opacity:.4"}});
-    curve += (curve.empty() ? "M" : "L") + at + " " + length_text(y(smooth[i]));
-  }
-  drawn += element("g", {{"class", "c7"}}, dots);
-  drawn += element("g", {{"class", "c0"}}, path_element("line", curve));
-  if (const auto suggestions = range.suggestions()) {
-    int row = 0;
-    for (const auto& [name, lr] : {std::pair{"suggestion", suggestions->steepest},
-                                   {"valley", suggestions->valley},
-                                   {"minimum / 10", suggestions->minimum_tenth}}) {
-      drawn += path_element("pointer", "M" + length_text(x(lr)) + " " + length_text(area.top) +
-                                           "V" + length_text(area.bottom));
-      drawn += text_at(x(lr) + 5, area.top + 12 + 15 * row++, "", name + (" " + figure(lr, 3)));
-    }
-  }
-  const std::string title = "training loss against the learning rate";
-  return chart_figure(title, "a dot a step; smoothed", title, width, height, drawn);
-}
-
-}  // namespace
 
 std::string lr_range_page(const LrRange& range, const std::string& recipe) {
   const auto title = "learning rates of " + recipe;

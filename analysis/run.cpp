@@ -170,6 +170,15 @@ std::string tail_of(const fs::path& path, size_t parts) {
   return tail.string();
 }
 
+/// The entry of a line; nothing if the line is no entry.
+std::optional<LogEntry> read_log_line(const std::string& line) {
+  try {
+    return entry_of(nlohmann::ordered_json::parse(line));
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 RunLog read_run_log(const std::filesystem::path& file) {
@@ -187,14 +196,6 @@ RunLog read_run_log(const std::filesystem::path& file) {
   if (log.damaged > 0 && log.entries.empty())
     throw UserError(file.string() + ":1: no entry of a run's metrics.jsonl, nor is any other line");
   return log;
-}
-
-std::optional<LogEntry> read_log_line(const std::string& line) {
-  try {
-    return entry_of(nlohmann::ordered_json::parse(line));
-  } catch (const nlohmann::json::exception&) {
-    return {};
-  }
 }
 
 bool RunLogTail::update(std::vector<LogEntry>& log) {

@@ -31,9 +31,6 @@ struct RunLog {
 /// killed, is left out. UserError if the file cannot be read, or has lines but no entry.
 RunLog read_run_log(const std::filesystem::path& file);
 
-/// The entry of a line; nothing if the line is no entry.
-std::optional<LogEntry> read_log_line(const std::string& line);
-
 /// Follows metrics.jsonl. It reads each line once, until a resumed run replaces the file.
 class RunLogTail {
  public:

@@ -20,6 +20,12 @@ std::string braille(unsigned dots) {
           static_cast<char>(0x80 | (point & 0x3f))};
 }
 
+/// `text` in one of eight terminal colours, numbered from 0.
+std::string colored(const std::string& text, int color) {
+  static constexpr int codes[] = {94, 93, 92, 95, 91, 96, 33, 37};
+  return "\x1b[" + std::to_string(codes[color % 8]) + "m" + text + "\x1b[39m";
+}
+
 std::string spaces(int64_t count) {
   return std::string(static_cast<size_t>(std::max<int64_t>(count, 0)), ' ');
 }
@@ -132,7 +138,7 @@ std::string place_line(const Run& run, int64_t columns) {
 
 /// "Accuracy" of "metrics/eval/Accuracy" and "metrics/train/Accuracy", "v2/Accuracy" of
 /// "metrics/v2/Accuracy".
-std::string short_metric_name(const std::string& metric) {
+std::string metric_ending(const std::string& metric) {
   const auto set = evaluation_set(metric);
   const bool further = !set.empty() && set != main_evaluation;
   return metric.substr(metric.find('/', further ? 0 : 8) + 1);
@@ -153,7 +159,7 @@ Lines evaluation_table(const Run& run, int64_t columns, int64_t rows) {
   std::vector<std::pair<std::string, size_t>> metrics;
   for (const auto& [name, value] : found[0]->values) {
     if (evaluation_set(name).empty()) continue;
-    const auto shown = short_metric_name(name);
+    const auto shown = metric_ending(name);
     metrics.emplace_back(name, std::max<size_t>(shown.size(), 8) + 2);
     head += cell(shown, metrics.back().second);
   }
@@ -246,11 +252,6 @@ std::vector<std::string> labelled_rows(const DotField& field,
   return rows;
 }
 
-std::string colored(const std::string& text, int color) {
-  static constexpr int codes[] = {94, 93, 92, 95, 91, 96, 33, 37};
-  return "\x1b[" + std::to_string(codes[color % 8]) + "m" + text + "\x1b[39m";
-}
-
 std::vector<std::string> terminal_plot(const LineChart& chart, Against against, int64_t columns,
                                        int64_t rows) {
   if (!has_points(chart)) {
@@ -318,8 +319,7 @@ std::string watch_line(const LogEntry& entry) {
   std::vector<std::string> parts{entry.event == "eval" ? "eval " : "epoch"};
   parts.push_back("epoch " + count_figure(entry.epoch) + ", step " + count_figure(entry.batch));
   for (const auto& [name, value] : entry.values)
-    if (name.starts_with("metrics/"))
-      parts.push_back(short_metric_name(name) + " " + figure(value));
+    if (name.starts_with("metrics/")) parts.push_back(metric_ending(name) + " " + figure(value));
   if (parts.size() == 2) return "";
   parts.push_back("after " + duration_figure(entry.seconds));
   return joined(parts, "  ");

@@ -45,9 +45,6 @@ std::vector<std::string> row_labels(const Axis& values, int64_t rows,
 std::vector<std::string> labelled_rows(const DotField& field,
                                        const std::vector<std::string>& labels, int64_t columns);
 
-/// `text` in one of eight terminal colours, numbered from 0.
-std::string colored(const std::string& text, int color);
-
 /// Title and legend, the curves beside the labels of the vertical axis, and the labels of the
 /// horizontal axis: exactly `rows` lines of at most `columns` columns, not counting escape
 /// sequences. At least 5 rows and 24 columns. A remark in place of the curves if no value is

@@ -106,7 +106,7 @@ std::vector<TimePart> union_of(const PartsOfRuns& runs) {
 std::string part_cells(const std::vector<TimePart>& parts, const std::string& name) {
   const auto found = std::ranges::find(parts, name, &TimePart::name);
   if (found == parts.end()) return element("td", {}, "") + element("td", {}, "");
-  return element("td", {{"class", "number"}}, duration_figure(found->seconds)) +
+  return number_cell(duration_figure(found->seconds)) +
          element("td", {{"class", "number faded"}},
                  percent_figure(found->seconds / total_of(parts)));
 }
@@ -119,16 +119,14 @@ std::string parts_table(const std::vector<std::string>& runs, const PartsOfRuns&
   std::string rows;
   if (runs.size() > 1) rows = element("thead", {}, element("tr", {}, head));
   for (const auto& part : union_of(of_runs)) {
-    std::string cells =
-        element("th", {{"scope", "row"}},
-                element("i", {{"class", "key " + kind_class(part.kind)}}, "") + escaped(part.name));
+    std::string cells = row_heading(element("i", {{"class", "key " + kind_class(part.kind)}}, "") +
+                                    escaped(part.name));
     for (const auto& parts : of_runs) cells += part_cells(parts, part.name);
     rows += element("tr", {}, cells);
   }
-  std::string totals = element("th", {{"scope", "row"}}, "total");
+  std::string totals = row_heading("total");
   for (const auto& parts : of_runs)
-    totals += element("td", {{"class", "number"}}, duration_figure(total_of(parts))) +
-              element("td", {}, "");
+    totals += number_cell(duration_figure(total_of(parts))) + element("td", {}, "");
   rows += element("tr", {{"class", "total"}}, totals);
   return element("div", {{"class", "wide narrow"}}, element("table", {{"class", "parts"}}, rows));
 }

@@ -14,8 +14,8 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/output_file.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/dcp.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/torch_file.h"
 #include "composer/checkpoint/weights.h"
 

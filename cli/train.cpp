@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "composer/checkpoint/checkpoint.h"
-#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
 #include "composer/run/assemble.h"

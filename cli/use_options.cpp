@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/remote/fetched.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/run/starting_point.h"
 #include "inference/from_checkpoint.h"

@@ -13,7 +13,7 @@
 #include "base/remote/fetched.h"
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint.h"
-#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/params/foreign_json.h"
-#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/weights.h"
 #include "inference/description.h"
 #include "inference/graph/graph_json.h"

@@ -126,6 +126,19 @@ double walk(const std::vector<Stage>& stages, const Cluster& cluster, double slo
   return now;
 }
 
+/// The stages of a step's forward passes alone.
+std::vector<Stage> forward_stages(const StepParts& parts, const Cluster& cluster, bool overlap) {
+  StageList list;
+  if (cluster.gpus < 2) {
+    list.compute(parts.forward);
+  } else if (parts.units.empty()) {
+    add_pass(parts.forward, parts.forward_rows, {}, list);
+  } else {
+    for (int64_t pass = 0; pass < parts.passes; ++pass) add_forward(parts.units, overlap, list);
+  }
+  return list.take();
+}
+
 }  // namespace
 
 std::vector<Stage> stages_of(const StepParts& parts, const Cluster& cluster, bool overlap) {
@@ -150,18 +163,6 @@ std::vector<Stage> stages_of(const StepParts& parts, const Cluster& cluster, boo
   for (const auto& transfer : parts.updated) list.begin(transfer);
   list.wait_for_all();
   list.order();
-  return list.take();
-}
-
-std::vector<Stage> forward_stages(const StepParts& parts, const Cluster& cluster, bool overlap) {
-  StageList list;
-  if (cluster.gpus < 2) {
-    list.compute(parts.forward);
-  } else if (parts.units.empty()) {
-    add_pass(parts.forward, parts.forward_rows, {}, list);
-  } else {
-    for (int64_t pass = 0; pass < parts.passes; ++pass) add_forward(parts.units, overlap, list);
-  }
   return list.take();
 }
 

@@ -26,9 +26,6 @@ struct Stage {
 /// GPU sends nothing.
 std::vector<Stage> stages_of(const StepParts& parts, const Cluster& cluster, bool overlap);
 
-/// The stages of a step's forward passes alone.
-std::vector<Stage> forward_stages(const StepParts& parts, const Cluster& cluster, bool overlap);
-
 /// Times in seconds.
 struct StepTime {
   double compute = 0;

@@ -223,6 +223,19 @@ Transfer transfer_of(const RowsSent& sent, double images, const StepOptions& opt
           sent.messages};
 }
 
+/// The passes of step_parts(), operation by operation.
+std::vector<OperationSeconds> operation_seconds(const ImageWork& work, double images,
+                                                const StepOptions& options) {
+  const double slower = slowed_by_memory(work, options) * images / options.flops_per_s;
+  const double forward = kernels_seconds(1, 1, options),
+               backward = kernels_seconds(1, kernels_of_operation - 1, options);
+  std::vector<OperationSeconds> seconds;
+  for (const auto& operation : work.operations)
+    seconds.push_back(
+        {operation.flops_forward * slower + forward, operation.flops_backward * slower + backward});
+  return seconds;
+}
+
 }  // namespace
 
 double ImageWork::gradient_elements() const {
@@ -257,18 +270,6 @@ ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size,
 double StepParts::bytes() const {
   return std::accumulate(buckets.begin(), buckets.end(), 0.0,
                          [](double sum, const Bucket& bucket) { return sum + bucket.bytes; });
-}
-
-std::vector<OperationSeconds> operation_seconds(const ImageWork& work, double images,
-                                                const StepOptions& options) {
-  const double slower = slowed_by_memory(work, options) * images / options.flops_per_s;
-  const double forward = kernels_seconds(1, 1, options),
-               backward = kernels_seconds(1, kernels_of_operation - 1, options);
-  std::vector<OperationSeconds> seconds;
-  for (const auto& operation : work.operations)
-    seconds.push_back(
-        {operation.flops_forward * slower + forward, operation.flops_backward * slower + backward});
-  return seconds;
 }
 
 std::vector<Bucket> buckets_of(const ImageWork& work, double images, const StepOptions& options) {

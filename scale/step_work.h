@@ -102,9 +102,6 @@ StepParts step_parts(const ImageWork& work, double images, const StepOptions& op
 struct OperationSeconds {
   double forward = 0, backward = 0;
 };
-/// The passes of step_parts(), operation by operation.
-std::vector<OperationSeconds> operation_seconds(const ImageWork& work, double images,
-                                                const StepOptions& options);
 
 /// Buckets as c10d makes them: gradients in the order in which they become ready, the first bucket
 /// of 1 MiB. Only the gradients of the last microbatch are sent.

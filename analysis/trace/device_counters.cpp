@@ -58,23 +58,8 @@ std::string counter_event(const char* counter, const std::string& name, const st
          (id.empty() ? "" : R"(, "id": )" + id) + ", " + numbers.data();
 }
 
-void write_counters(AtomicFile& file, const RankTrace& trace, const Selection& selection,
-                    const TraceRules& rules) {
-  std::string separator = trace.has_events ? ",\n  " : "\n  ";
-  const auto write = [&](const std::string& event) {
-    file.write(separator + event);
-    separator = ",\n  ";
-  };
-  for (const auto& [stream, series] : queue_lengths(trace, selection))
-    for (const auto& point : series)
-      write(counter_event("Queue Length", "Queue Length", std::to_string(stream), point));
-  const auto types = kernel_types(trace.names, rules.as_hta);
-  for (const auto& [kind, series] : copy_bandwidths(trace, selection, types, rules.as_hta))
-    for (const auto& point : series) write(counter_event("Memcpy BW", kind, "", point));
-}
-
-}  // namespace
-
+/// The number of waiting launches of each stream (hta/analyzers/trace_counters.py): one more when
+/// the host launches, one less when the device begins.
 std::map<int32_t, CounterSeries> queue_lengths(const RankTrace& trace, const Selection& selection) {
   std::map<int32_t, CounterSeries> launches, starts;
   for (const auto& [number, call] : selection.device) {
@@ -87,6 +72,8 @@ std::map<int32_t, CounterSeries> queue_lengths(const RankTrace& trace, const Sel
   return running_sums(std::move(launches), starts);
 }
 
+/// The bandwidth in GB/s of each kind of copy ("Memcpy HtoD"). A copy without duration counts as 1
+/// us long. When one copy ends as another begins, the end comes first; with as_hta, last.
 std::map<std::string, CounterSeries> copy_bandwidths(const RankTrace& trace,
                                                      const Selection& selection,
                                                      const std::vector<KernelType>& types,
@@ -103,6 +90,23 @@ std::map<std::string, CounterSeries> copy_bandwidths(const RankTrace& trace,
   }
   return as_hta ? running_sums(std::move(begins), ends) : running_sums(std::move(ends), begins);
 }
+
+void write_counters(AtomicFile& file, const RankTrace& trace, const Selection& selection,
+                    const TraceRules& rules) {
+  std::string separator = trace.has_events ? ",\n  " : "\n  ";
+  const auto write = [&](const std::string& event) {
+    file.write(separator + event);
+    separator = ",\n  ";
+  };
+  for (const auto& [stream, series] : queue_lengths(trace, selection))
+    for (const auto& point : series)
+      write(counter_event("Queue Length", "Queue Length", std::to_string(stream), point));
+  const auto types = kernel_types(trace.names, rules.as_hta);
+  for (const auto& [kind, series] : copy_bandwidths(trace, selection, types, rules.as_hta))
+    for (const auto& point : series) write(counter_event("Memcpy BW", kind, "", point));
+}
+
+}  // namespace
 
 std::vector<QueueSummary> queue_summaries(const RankTrace& trace, const Selection& selection,
                                           int64_t capacity) {

@@ -20,17 +20,6 @@ struct CounterPoint {
 };
 using CounterSeries = std::vector<CounterPoint>;
 
-/// The number of waiting launches of each stream (hta/analyzers/trace_counters.py): one more when
-/// the host launches, one less when the device begins.
-std::map<int32_t, CounterSeries> queue_lengths(const RankTrace& trace, const Selection& selection);
-
-/// The bandwidth in GB/s of each kind of copy ("Memcpy HtoD"). A copy without duration counts as 1
-/// us long. When one copy ends as another begins, the end comes first; with as_hta, last.
-std::map<std::string, CounterSeries> copy_bandwidths(const RankTrace& trace,
-                                                     const Selection& selection,
-                                                     const std::vector<KernelType>& types,
-                                                     bool as_hta);
-
 struct QueueSummary {
   int32_t stream = 0;
   Statistics length{};

@@ -130,6 +130,35 @@ void append(const RankTrace& trace, KernelType type, std::vector<NamedDurations>
   if (listed < kernels.size()) rows.push_back(others.as("others", type));
 }
 
+int64_t total_length(const std::vector<Interval>& intervals) {
+  int64_t total = 0;
+  for (const auto& [start, end] : intervals) total += end - start;
+  return total;
+}
+
+/// The time in which exactly a combination of `sets` has an interval, indexed by flags 1 << i for
+/// sets[i]. Each set's intervals are disjoint and sorted.
+std::vector<int64_t> time_by_combination(const std::vector<std::vector<Interval>>& sets) {
+  struct Change {
+    int64_t time;
+    int flags;  // flag of the set whose interval begins; negative if it ends
+  };
+  std::vector<Change> changes;
+  for (size_t i = 0; i < sets.size(); ++i)
+    for (const auto& [start, end] : sets[i]) {
+      changes.push_back({start, 1 << i});
+      changes.push_back({end, -(1 << i)});
+    }
+  std::ranges::stable_sort(changes, {}, &Change::time);
+  std::vector<int64_t> times(size_t{1} << sets.size());
+  int running = 0;
+  for (size_t i = 0; i + 1 < changes.size(); ++i) {
+    running += changes[i].flags;
+    if (running > 0) times[running] += changes[i + 1].time - changes[i].time;
+  }
+  return times;
+}
+
 }  // namespace
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -218,33 +247,6 @@ std::vector<Interval> merged(std::vector<Interval> intervals) {
       result.back().end = std::max(result.back().end, interval.end);
   }
   return result;
-}
-
-int64_t total_length(const std::vector<Interval>& intervals) {
-  int64_t total = 0;
-  for (const auto& [start, end] : intervals) total += end - start;
-  return total;
-}
-
-std::vector<int64_t> time_by_combination(const std::vector<std::vector<Interval>>& sets) {
-  struct Change {
-    int64_t time;
-    int flags;  // flag of the set whose interval begins; negative if it ends
-  };
-  std::vector<Change> changes;
-  for (size_t i = 0; i < sets.size(); ++i)
-    for (const auto& [start, end] : sets[i]) {
-      changes.push_back({start, 1 << i});
-      changes.push_back({end, -(1 << i)});
-    }
-  std::ranges::stable_sort(changes, {}, &Change::time);
-  std::vector<int64_t> times(size_t{1} << sets.size());
-  int running = 0;
-  for (size_t i = 0; i + 1 < changes.size(); ++i) {
-    running += changes[i].flags;
-    if (running > 0) times[running] += changes[i + 1].time - changes[i].time;
-  }
-  return times;
 }
 
 DeviceTimes::DeviceTimes(const RankTrace& trace, const Selection& selection,

@@ -48,12 +48,6 @@ struct Interval {
 /// The union of the intervals as disjoint intervals in order.
 std::vector<Interval> merged(std::vector<Interval> intervals);
 
-int64_t total_length(const std::vector<Interval>& intervals);
-
-/// The time in which exactly a combination of `sets` has an interval, indexed by flags 1 << i for
-/// sets[i]. Each set's intervals are disjoint and sorted.
-std::vector<int64_t> time_by_combination(const std::vector<std::vector<Interval>>& sets);
-
 /// The parts of the span from a device's first event to the end of its last
 /// (hta/analyzers/breakdown_analysis.py, get_temporal_breakdown).
 struct TemporalBreakdown {

@@ -78,7 +78,4 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
                              const TraceRules& rules, const RangeNames& names,
                              const std::filesystem::path& counters = {});
 
-/// The changes that would save most, at most three.
-std::vector<Advice> advice_for(const TraceAnalysis& analysis);
-
 }  // namespace composer

@@ -1,5 +1,5 @@
-// The events of traces, reading them as PyTorch's profiler (Kineto) and Chrome write them, and which
-// of them the analyses look at.
+// The events of traces, reading them as PyTorch's profiler (Kineto) and Chrome write them, and
+// which of them the analyses look at.
 #pragma once
 
 #include <cstddef>

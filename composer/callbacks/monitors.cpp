@@ -130,6 +130,20 @@ class SquareProduct {
   at::Device device_;
 };
 
+/// The highest FLOP/s of a few products of large square matrices.
+double measured_peak(Precision precision, at::Device device) {
+  constexpr int64_t smallest = 1024, largest = 8192;
+  constexpr double long_enough = 0.005;  // seconds, beside which starting a product is nothing
+  constexpr int repeats = 5;
+  for (int64_t n = smallest;; n *= 2) {
+    SquareProduct product(n, type_of(precision), device);
+    double best = product.seconds();
+    if (best < long_enough && n < largest) continue;
+    for (int i = 0; i < repeats; ++i) best = std::min(best, product.seconds());
+    return product.flops() / best;
+  }
+}
+
 }  // namespace
 
 void IntervalMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
@@ -325,19 +339,6 @@ std::optional<double> published_peak(std::string_view gpu, Precision precision) 
                       : precision == Precision::amp_fp16 ? found->fp16
                                                          : found->bf16;
   return peak > 0 ? std::optional(peak * 1e12) : std::nullopt;
-}
-
-double measured_peak(Precision precision, at::Device device) {
-  constexpr int64_t smallest = 1024, largest = 8192;
-  constexpr double long_enough = 0.005;  // seconds, beside which starting a product is nothing
-  constexpr int repeats = 5;
-  for (int64_t n = smallest;; n *= 2) {
-    SquareProduct product(n, type_of(precision), device);
-    double best = product.seconds();
-    if (best < long_enough && n < largest) continue;
-    for (int i = 0; i < repeats; ++i) best = std::min(best, product.seconds());
-    return product.flops() / best;
-  }
 }
 
 PeakFlops peak_flops(Precision precision, at::Device device) {

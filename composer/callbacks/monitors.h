@@ -205,7 +205,4 @@ PeakFlops peak_flops(Precision precision, at::Device device);
 /// gpu: its name by the driver. Nothing for an unknown GPU, or one without this arithmetic.
 std::optional<double> published_peak(std::string_view gpu, Precision precision);
 
-/// The highest FLOP/s of a few products of large square matrices.
-double measured_peak(Precision precision, at::Device device);
-
 }  // namespace composer

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/recipe/registry.h"
 #include "nn/state_dict.h"
 

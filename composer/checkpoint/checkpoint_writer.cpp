@@ -15,7 +15,6 @@
 #include "base/files/atomic_file.h"
 #include "base/several_threads.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/safetensors.h"
 #include "composer/checkpoint/weights.h"
 #include "nn/device/one_thread.h"

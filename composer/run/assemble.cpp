@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/monitors.h"
-#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/options.h"
 #include "composer/run/automatic_values.h"

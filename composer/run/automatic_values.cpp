@@ -11,7 +11,6 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/loop/loader.h"
 #include "composer/recipe/automatic.h"

@@ -115,6 +115,30 @@ class WritingLock {
   const FileLock lock_;
 };
 
+/// The augmentations of the parameters. size: of the images; lengths in pixels shrink with smaller
+/// images.
+std::vector<SampleTransform> augmentations(const TransformParams& params, ImageSize size) {
+  std::vector<SampleTransform> all;
+  if (params.brightness > 0) all.push_back(random_brightness(params.brightness));
+  if (params.contrast > 0) all.push_back(random_contrast(params.contrast));
+  if (params.saturation > 0) all.push_back(random_saturation(params.saturation));
+  if (params.grayscale > 0) all.push_back(random_grayscale(params.grayscale));
+  if (params.cutout > 0) all.push_back(random_cutout(params.cutout, {}, 1, size.width));
+  if (params.random_erasing > 0) all.push_back(random_erasing({}, params.random_erasing));
+  return all;
+}
+
+/// How to read a file of another set, for a message about a datadir that is no folder.
+std::string how_to_read(const std::string& file) {
+  if (is_list_file(file))
+    return "; a list of images is read by --train_dataset image_list --train_dataset.image_list."
+           "file " +
+           file;
+  if (!is_beton(file)) return "";
+  return "; a .beton file is read by use_ffcv: true, with its folder as ffcv_dir and its name as "
+         "ffcv_dest";
+}
+
 }  // namespace
 
 std::string FfcvParams::path() const {
@@ -242,23 +266,6 @@ void set_pixels(Transform& transform, const LoaderOptions& options, bool is_trai
   transform.scaled_decode = is_train && !options.ffcv_exact;
 }
 
-namespace {
-
-/// The augmentations of the parameters. size: of the images; lengths in pixels shrink with smaller
-/// images.
-std::vector<SampleTransform> augmentations(const TransformParams& params, ImageSize size) {
-  std::vector<SampleTransform> all;
-  if (params.brightness > 0) all.push_back(random_brightness(params.brightness));
-  if (params.contrast > 0) all.push_back(random_contrast(params.contrast));
-  if (params.saturation > 0) all.push_back(random_saturation(params.saturation));
-  if (params.grayscale > 0) all.push_back(random_grayscale(params.grayscale));
-  if (params.cutout > 0) all.push_back(random_cutout(params.cutout, {}, 1, size.width));
-  if (params.random_erasing > 0) all.push_back(random_erasing({}, params.random_erasing));
-  return all;
-}
-
-}  // namespace
-
 std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform transform,
                                     const TransformParams& transforms, Normalization normalization,
                                     const DatasetParams& params, const LoaderOptions& options) {
@@ -316,21 +323,6 @@ Preparation fitted(int64_t channels, ImageSize size, Normalization normalization
           .size = size,
           .normalization = std::move(normalization)};
 }
-
-namespace {
-
-/// How to read a file of another set, for a message about a datadir that is no folder.
-std::string how_to_read(const std::string& file) {
-  if (is_list_file(file))
-    return "; a list of images is read by --train_dataset image_list --train_dataset.image_list."
-           "file " +
-           file;
-  if (!is_beton(file)) return "";
-  return "; a .beton file is read by use_ffcv: true, with its folder as ffcv_dir and its name as "
-         "ffcv_dest";
-}
-
-}  // namespace
 
 std::string checked_datadir(const std::string& datadir, const std::string& expected) {
   if (datadir.empty())

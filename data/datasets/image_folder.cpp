@@ -50,39 +50,6 @@ constexpr int64_t kSyntheticClasses = 1000;
 
 int64_t images_of_part(bool is_train) { return is_train ? 1281167 : 50000; }
 
-}  // namespace
-
-std::string FolderParams::check() const {
-  FolderParams read = *this;
-  read_beton_at_datadir(read);
-  return DatasetParams::check() + read.ffcv.check();
-}
-
-bool FolderParams::has_evaluation() const {
-  return !ffcv.use_ffcv && !datadir.empty() && !is_remote(datadir) &&
-         has_folder(fs::path(datadir) / "val");
-}
-
-void read_beton_at_datadir(FolderParams& params) {
-  auto& ffcv = params.ffcv;
-  if (ffcv.use_ffcv || has_folder(params.datadir) || !is_beton(params.datadir)) return;
-  const fs::path file = params.datadir;
-  ffcv.use_ffcv = true;
-  ffcv.ffcv_dir = is_remote(params.datadir) ? "" : file.parent_path().string();
-  ffcv.ffcv_dest = is_remote(params.datadir) ? params.datadir : file.filename().string();
-  params.datadir.clear();
-}
-
-bool has_image_name(const fs::path& file) {
-  return file_kind_of(file.filename().string()) == FileKind::image;
-}
-
-bool is_meant_as_image(const fs::path& file) {
-  return file_kind_of(file.filename().string()) != FileKind::other;
-}
-
-namespace {
-
 [[noreturn]] void no_classes(const fs::path& folder) {
   const bool loose = !images_below(folder).empty();
   throw UserError("datadir: '" + folder.string() + "' has no class folders" +
@@ -94,34 +61,6 @@ std::string unreadable_images(const std::vector<std::string>& files) {
          (files.size() == 1 ? "" : "; there are " + std::to_string(files.size()) + " such files") +
          "; convert them, or leave them out with --on_bad_sample skip";
 }
-
-}  // namespace
-
-void check_no_parts(const std::string& folder, const std::vector<std::string>& classes,
-                    const std::function<bool(const std::string&)>& has_folders) {
-  static const std::set<std::string> parts{"train", "training",   "test", "testing",   "val",
-                                           "valid", "validation", "dev",  "seg_train", "seg_test"};
-  const auto is_part = [](const std::string& name) { return parts.contains(lower_case(name)); };
-  if (classes.size() > 1 && std::ranges::all_of(classes, is_part) &&
-      std::ranges::any_of(classes, has_folders))
-    throw UserError("datadir: '" + folder + "' has the folders " + joined(classes) +
-                    ", with folders in them: these look like parts of a set, not classes; rename "
-                    "them train/ and val/, or name one of them as datadir");
-}
-
-void warn_of_loose_images(const std::string& folder, int64_t images) {
-  if (images > 0)
-    log::warn("datadir: '" + folder + "' has " + quantity(images, "image") +
-              " beside its class folders, which are left out: nothing tells their class");
-}
-
-void warn_of_other_files(const std::string& folder, int64_t files, const std::string& one) {
-  if (files > 0)
-    log::warn("datadir: '" + folder + "' has " + quantity(files, "file") +
-              " in its class folders without an image's ending, left out, such as " + one);
-}
-
-namespace {
 
 std::vector<std::string> checked_names(const std::string& datadir, std::vector<std::string> names) {
   for (const auto& name : names)
@@ -153,59 +92,11 @@ void warn_of_nested_classes(const FoundClasses& found) {
   }
 }
 
-}  // namespace
-
-void check_found(const FoundClasses& found, bool evaluation, OnBadSample on_bad_sample) {
-  if (!evaluation) warn_of_nested_classes(found);
-  std::vector<std::string> problems;
-  for (const auto& name : found.unknown)
-    problems.push_back(found.root + name + ": train/ has no class of this name");
-  if (!evaluation || found.images.empty())
-    for (const auto& name : found.empty)
-      problems.push_back(found.root + name +
-                         ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, "
-                         ".tif, .ppm)");
-  else if (!found.empty.empty())
-    log::warn("datadir: '" + found.folder + "' has class folders without images, " +
-              first_few(found.empty) + ": nothing is evaluated of these classes");
-  if (!found.unreadable.empty() && on_bad_sample == OnBadSample::error)
-    problems.push_back(unreadable_images(found.unreadable));
-  if (!problems.empty()) throw UserError(std::move(problems));
-}
-
-std::vector<std::string> folder_classes(const std::string& datadir, const RemoteOptions& remote) {
-  if (datadir.empty()) return {};
-  if (is_remote(datadir))
-    return checked_names(datadir, remote_classes(list_files(RemotePath(datadir), remote)));
-  const fs::path folder = datadir;
-  for (const char* part : {"train", "val"})
-    if (has_folder(folder / part)) return checked_names(datadir, class_folders(folder / part));
-  return checked_names(datadir, class_folders(folder));
-}
-
-DataLocation ImageFolderDataset::location() const {
-  if (params_.ffcv.use_ffcv) return params_.ffcv.location(params_.rows);
-  if (is_remote(params_.datadir))
-    return {
-        remote_part_folder(list_files(RemotePath(params_.datadir), params_.ffcv.remote), params_),
-        params_.rows};
-  return {part_folder(params_.datadir, params_.is_train, kClassFolders).string(), params_.rows};
-}
-
+/// The number of the class folders; nullopt where there are none.
 std::optional<int64_t> folder_class_count(const FolderParams& params) {
   const size_t count = folder_classes(params.datadir, params.ffcv.remote).size();
   return count > 0 ? std::optional(static_cast<int64_t>(count)) : std::nullopt;
 }
-
-std::optional<int64_t> ImageFolderDataset::num_classes() const {
-  const auto& ffcv = params_.ffcv;
-  if (!ffcv.use_ffcv) return folder_class_count(params_);
-  const auto count = ffcv.num_classes();
-  // A .beton file that is yet to be written will have the folders' classes.
-  return count || !ffcv.ffcv_write_dataset ? count : folder_class_count(params_);
-}
-
-namespace {
 
 void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample) {
   const auto& ffcv = params.ffcv;
@@ -247,16 +138,14 @@ void warn_of_other_samples(const FolderParams& params, const LoaderOptions& opti
               "written anew");
 }
 
-}  // namespace
-
+/// Throws UserError where ffcv_write_dataset finds a .beton file with other classes than the
+/// folders have. Warns where the file has other samples.
 void check_written_file(const FolderParams& params, const LoaderOptions& options) {
   const auto& ffcv = params.ffcv;
   if (!ffcv.use_ffcv || !ffcv.ffcv_write_dataset || is_remote(params.datadir)) return;
   check_written_classes(params, options.on_bad_sample);
   warn_of_other_samples(params, options);
 }
-
-namespace {
 
 void warn_of_others(const fs::path& folder, const std::vector<ClassListing>& listings) {
   int64_t files = 0;
@@ -286,6 +175,104 @@ std::vector<std::string> without_images(const SampleTable& table,
 }
 
 }  // namespace
+
+std::string FolderParams::check() const {
+  FolderParams read = *this;
+  read_beton_at_datadir(read);
+  return DatasetParams::check() + read.ffcv.check();
+}
+
+bool FolderParams::has_evaluation() const {
+  return !ffcv.use_ffcv && !datadir.empty() && !is_remote(datadir) &&
+         has_folder(fs::path(datadir) / "val");
+}
+
+void read_beton_at_datadir(FolderParams& params) {
+  auto& ffcv = params.ffcv;
+  if (ffcv.use_ffcv || has_folder(params.datadir) || !is_beton(params.datadir)) return;
+  const fs::path file = params.datadir;
+  ffcv.use_ffcv = true;
+  ffcv.ffcv_dir = is_remote(params.datadir) ? "" : file.parent_path().string();
+  ffcv.ffcv_dest = is_remote(params.datadir) ? params.datadir : file.filename().string();
+  params.datadir.clear();
+}
+
+bool has_image_name(const fs::path& file) {
+  return file_kind_of(file.filename().string()) == FileKind::image;
+}
+
+bool is_meant_as_image(const fs::path& file) {
+  return file_kind_of(file.filename().string()) != FileKind::other;
+}
+
+void check_no_parts(const std::string& folder, const std::vector<std::string>& classes,
+                    const std::function<bool(const std::string&)>& has_folders) {
+  static const std::set<std::string> parts{"train", "training",   "test", "testing",   "val",
+                                           "valid", "validation", "dev",  "seg_train", "seg_test"};
+  const auto is_part = [](const std::string& name) { return parts.contains(lower_case(name)); };
+  if (classes.size() > 1 && std::ranges::all_of(classes, is_part) &&
+      std::ranges::any_of(classes, has_folders))
+    throw UserError("datadir: '" + folder + "' has the folders " + joined(classes) +
+                    ", with folders in them: these look like parts of a set, not classes; rename "
+                    "them train/ and val/, or name one of them as datadir");
+}
+
+void warn_of_loose_images(const std::string& folder, int64_t images) {
+  if (images > 0)
+    log::warn("datadir: '" + folder + "' has " + quantity(images, "image") +
+              " beside its class folders, which are left out: nothing tells their class");
+}
+
+void warn_of_other_files(const std::string& folder, int64_t files, const std::string& one) {
+  if (files > 0)
+    log::warn("datadir: '" + folder + "' has " + quantity(files, "file") +
+              " in its class folders without an image's ending, left out, such as " + one);
+}
+
+void check_found(const FoundClasses& found, bool evaluation, OnBadSample on_bad_sample) {
+  if (!evaluation) warn_of_nested_classes(found);
+  std::vector<std::string> problems;
+  for (const auto& name : found.unknown)
+    problems.push_back(found.root + name + ": train/ has no class of this name");
+  if (!evaluation || found.images.empty())
+    for (const auto& name : found.empty)
+      problems.push_back(found.root + name +
+                         ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, "
+                         ".tif, .ppm)");
+  else if (!found.empty.empty())
+    log::warn("datadir: '" + found.folder + "' has class folders without images, " +
+              first_few(found.empty) + ": nothing is evaluated of these classes");
+  if (!found.unreadable.empty() && on_bad_sample == OnBadSample::error)
+    problems.push_back(unreadable_images(found.unreadable));
+  if (!problems.empty()) throw UserError(std::move(problems));
+}
+
+std::vector<std::string> folder_classes(const std::string& datadir, const RemoteOptions& remote) {
+  if (datadir.empty()) return {};
+  if (is_remote(datadir))
+    return checked_names(datadir, remote_classes(list_files(RemotePath(datadir), remote)));
+  const fs::path folder = datadir;
+  for (const char* part : {"train", "val"})
+    if (has_folder(folder / part)) return checked_names(datadir, class_folders(folder / part));
+  return checked_names(datadir, class_folders(folder));
+}
+
+DataLocation ImageFolderDataset::location() const {
+  if (params_.ffcv.use_ffcv) return params_.ffcv.location(params_.rows);
+  if (is_remote(params_.datadir))
+    return {
+        remote_part_folder(list_files(RemotePath(params_.datadir), params_.ffcv.remote), params_),
+        params_.rows};
+  return {part_folder(params_.datadir, params_.is_train, kClassFolders).string(), params_.rows};
+}
+
+std::optional<int64_t> ImageFolderDataset::num_classes() const {
+  const auto& ffcv = params_.ffcv;
+  if (!ffcv.use_ffcv) return folder_class_count(params_);
+  const auto count = ffcv.num_classes();
+  // A .beton file that is yet to be written will have the folders' classes.
+  return count || !ffcv.ffcv_write_dataset ? count : folder_class_count(params_);
+}
 
 std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSample on_bad_sample,
                                            const std::string& index_dir,

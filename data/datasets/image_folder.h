@@ -99,13 +99,6 @@ bool is_meant_as_image(const std::filesystem::path& file);
 std::vector<std::string> folder_classes(const std::string& datadir,
                                         const RemoteOptions& remote = {});
 
-/// The number of these classes; nullopt when there are none.
-std::optional<int64_t> folder_class_count(const FolderParams& params);
-
-/// Throws UserError where ffcv_write_dataset finds a .beton file with other classes than the
-/// folders have. Warns where the file has other samples.
-void check_written_file(const FolderParams& params, const LoaderOptions& options);
-
 /// Training: a random resized crop and flip. Evaluation: the middle; with a split, whose keys are
 /// those of training, images without resize_size are first resized to 8/7 of the crop.
 Transform folder_transform(const FolderParams& params, bool is_train, const LoaderOptions& options);

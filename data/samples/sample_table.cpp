@@ -74,6 +74,53 @@ class Sections {
   std::vector<uint8_t> all;
 };
 
+namespace fs = std::filesystem;
+
+using Table = std::shared_ptr<const SampleTable>;
+
+/// Null where there is no whole table.
+Table read_table(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return nullptr;
+  try {
+    return std::make_shared<const SampleTable>(file);
+  } catch (const FormatError& problem) {
+    log::info(file.string() + ": " + problem.what() + "; it is made anew");
+  } catch (const UserError& problem) {
+    log::info(std::string(problem.what()) + "; it is made anew");
+  }
+  return nullptr;
+}
+
+bool has_classes(const SampleTable& table, const TableMaker& maker) {
+  return maker.classes.empty() || table.class_names() == maker.classes;
+}
+
+/// Whether all paths that the table watches are unchanged.
+bool is_unchanged(const SampleTable& table, const std::string& root) {
+  constexpr uint64_t at_once = 64;
+  std::atomic<bool> same = true;
+  in_several_threads((table.watched() + at_once - 1) / at_once, [&](uint64_t batch) {
+    const uint64_t end = std::min(table.watched(), (batch + 1) * at_once);
+    for (uint64_t i = batch * at_once; i < end && same; ++i) {
+      const auto [path, stamp] = table.watched(i);
+      if (!is_as_before(absolute_path(root, path), stamp)) same = false;
+    }
+  });
+  return same;
+}
+
+Table own_table(std::vector<uint8_t> bytes, const TableMaker& maker, const std::string& why) {
+  log::warn("each process " + maker.does + " by itself, at every start: " + why);
+  return std::make_shared<const SampleTable>(std::move(bytes));
+}
+
+/// A table of this process alone.
+Table own_table(const TableMaker& maker, const std::string& why) {
+  auto bytes = maker.make();
+  return bytes ? own_table(std::move(*bytes), maker, why) : nullptr;
+}
+
 }  // namespace
 
 PathStamp path_stamp_of(const std::string& path) {
@@ -340,57 +387,6 @@ std::shared_ptr<const SampleTable> table_of_files(const std::vector<std::string>
   for (const auto& file : files) writer.add_file(file, static_cast<int32_t>(writer.size()));
   return std::make_shared<const SampleTable>(writer.bytes());
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-using Table = std::shared_ptr<const SampleTable>;
-
-/// Null where there is no whole table.
-Table read_table(const fs::path& file) {
-  std::error_code error;
-  if (!fs::is_regular_file(file, error)) return nullptr;
-  try {
-    return std::make_shared<const SampleTable>(file);
-  } catch (const FormatError& problem) {
-    log::info(file.string() + ": " + problem.what() + "; it is made anew");
-  } catch (const UserError& problem) {
-    log::info(std::string(problem.what()) + "; it is made anew");
-  }
-  return nullptr;
-}
-
-bool has_classes(const SampleTable& table, const TableMaker& maker) {
-  return maker.classes.empty() || table.class_names() == maker.classes;
-}
-
-/// Whether all paths that the table watches are unchanged.
-bool is_unchanged(const SampleTable& table, const std::string& root) {
-  constexpr uint64_t at_once = 64;
-  std::atomic<bool> same = true;
-  in_several_threads((table.watched() + at_once - 1) / at_once, [&](uint64_t batch) {
-    const uint64_t end = std::min(table.watched(), (batch + 1) * at_once);
-    for (uint64_t i = batch * at_once; i < end && same; ++i) {
-      const auto [path, stamp] = table.watched(i);
-      if (!is_as_before(absolute_path(root, path), stamp)) same = false;
-    }
-  });
-  return same;
-}
-
-Table own_table(std::vector<uint8_t> bytes, const TableMaker& maker, const std::string& why) {
-  log::warn("each process " + maker.does + " by itself, at every start: " + why);
-  return std::make_shared<const SampleTable>(std::move(bytes));
-}
-
-/// A table of this process alone.
-Table own_table(const TableMaker& maker, const std::string& why) {
-  auto bytes = maker.make();
-  return bytes ? own_table(std::move(*bytes), maker, why) : nullptr;
-}
-
-}  // namespace
 
 Table kept_table(const fs::path& file, const TableMaker& maker) {
   const auto usable = [&](const Table& table) {

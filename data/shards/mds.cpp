@@ -328,19 +328,19 @@ UserError other_compression(const std::string& packed, const Shard& shard) {
 std::string raw_file(const fs::path& folder, const Shard& shard, const MdsOptions& options) {
   const fs::path& unpack_to = options.unpack_to;
   std::error_code error;
+  const auto wrong_size = [](const fs::path& file, uint64_t bytes) {
+    return DamagedFile(file.string() + ": has not the " + std::to_string(bytes) +
+                       " bytes that the index says");
+  };
   const fs::path raw = path_below(folder.string(), shard.raw.name);
   if (has_bytes(raw, shard.raw.bytes)) return shard.raw.name;
-  if (fs::exists(raw, error))
-    throw DamagedFile(raw.string() + ": has not the " + std::to_string(shard.raw.bytes) +
-                      " bytes that the index says");
+  if (fs::exists(raw, error)) throw wrong_size(raw, shard.raw.bytes);
   if (!shard.packed || !fs::exists(folder / shard.packed->name, error))
     throw DamagedFile(raw.string() + ": no such file" +
                       (shard.packed ? ", nor " + shard.packed->name : std::string()));
   const fs::path packed = folder / shard.packed->name;
   if (!is_zstd(shard)) throw other_compression(packed.string(), shard);
-  if (!has_bytes(packed, shard.packed->bytes))
-    throw DamagedFile(packed.string() + ": has not the " + std::to_string(shard.packed->bytes) +
-                      " bytes that the index says");
+  if (!has_bytes(packed, shard.packed->bytes)) throw wrong_size(packed, shard.packed->bytes);
   if (unpack_to.empty())
     throw UserError(packed.string() +
                     ": is compressed, and no folder is known to unpack it to: local_dir names one");

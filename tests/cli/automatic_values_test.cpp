@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/recipe.h"

@@ -196,7 +196,7 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
                                            {"composer/checkpoint/dcp.cpp", 2},
                                            {"base/params/foreign_json.cpp", 1},
                                            {"base/files/mailbox.cpp", 1},
-                                           {"composer/checkpoint/manifest.cpp", 1},
+                                           {"composer/checkpoint/checkpoint_folder.cpp", 1},
                                            {"base/files/run_folder.cpp", 1},
                                            {"composer/checkpoint/safetensors.cpp", 1},
                                            {"composer/checkpoint/weights.cpp", 1},

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/safetensors.h"
 #include "composer/checkpoint/weights.h"
 #include "tiny_run.h"

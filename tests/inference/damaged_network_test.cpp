@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "inference/network_folder.h"
 #include "inference/quantization/calibration.h"
 #include "inference/runtime.h"
