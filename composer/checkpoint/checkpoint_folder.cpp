@@ -3,13 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "base/files/atomic_file.h"
 #include "base/log.h"
