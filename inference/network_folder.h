@@ -11,7 +11,7 @@
 
 namespace composer {
 
-/// UserError where a network cannot be written to `folder`: the name is that of a file, the path is
+/// UserError if a network cannot be written to `folder`: the name is that of a file, the path is
 /// a file, the folder holds something other than a network, or it or its parent is not writable.
 void check_network_folder(const std::filesystem::path& folder);
 

@@ -48,7 +48,7 @@ class RangeLock {
   RangeLock(const RangeLock&) = delete;
   RangeLock& operator=(const RangeLock&) = delete;
 
-  /// Locks the whole range or nothing, without waiting. Throws RunError where the file system has
+  /// Locks the whole range or nothing, without waiting. Throws RunError if the file system has
   /// no locks.
   bool try_lock(Kind kind, const Range& range);
   void unlock(const Range& range);

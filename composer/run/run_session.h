@@ -78,7 +78,7 @@ class RunSession {
     std::function<void()> train;
     /// Fires fit_end, unless a signal ended training, and begins to save the last checkpoint.
     std::function<void()> finish;
-    /// Waits for the device and writes all records. RunError where a loss is not finite.
+    /// Waits for the device and writes all records. RunError if a loss is not finite.
     std::function<void()> flush;
   };
 
@@ -97,7 +97,7 @@ class RunSession {
   /// Whether the run was resumed at or after its max_duration.
   bool nothing_left() const;
 
-  /// Claims the folder, trains, and ends the run. UserError where another process has the folder.
+  /// Claims the folder, trains, and ends the run. UserError if another process has the folder.
   /// Signals are noted from here on. A second one, half a second later or more, stops the process
   /// at once; SIGINT or SIGTERM after SIGHUP or SIGUSR1 counts as the first (InterruptGuard).
   ///

@@ -73,7 +73,7 @@ class BetonFile {
   std::span<const uint8_t> bytes(int64_t row, size_t field) const;
   /// Returns use(bytes), which reads the bytes of an image or field: in the mapping, or copied into
   /// `memory`. Throws RunError when the bytes were lost meanwhile, whatever use() made of them;
-  /// RemoteError or UserError where they cannot be fetched.
+  /// RemoteError or UserError if they cannot be fetched.
   template <class Use>
   auto use(std::span<const uint8_t> stored, std::vector<uint8_t>& memory, Use&& use) const {
     if (remote() == nullptr) return mapping().use(stored, [&] { return use(stored); });

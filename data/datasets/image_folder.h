@@ -51,7 +51,7 @@ std::optional<DataFacts> facts_of(const FolderParams& params, const std::string&
 inline const std::string kClassFolders =
     "train/ and val/ with a folder of image files for each class, or these class folders "
     "themselves";
-/// Throws UserError where the class folders are named like the parts of a set, and has_folders()
+/// Throws UserError if the class folders are named like the parts of a set, and has_folders()
 /// for one of them.
 void check_no_parts(const std::string& folder, const std::vector<std::string>& classes,
                     const std::function<bool(const std::string&)>& has_folders);
@@ -102,8 +102,8 @@ std::vector<std::string> folder_classes(const std::string& datadir,
 /// The number of these classes; nullopt when there are none.
 std::optional<int64_t> folder_class_count(const FolderParams& params);
 
-/// Throws UserError where ffcv_write_dataset finds a .beton file with other classes than the
-/// folders have. Warns where the file has other samples.
+/// Throws UserError if ffcv_write_dataset finds a .beton file with other classes than the
+/// folders have. Warns if the file has other samples.
 void check_written_file(const FolderParams& params, const LoaderOptions& options);
 
 /// Training: a random resized crop and flip. Evaluation: the middle; with a split, whose keys are

@@ -15,7 +15,7 @@
 namespace composer {
 
 /// datadir/train or datadir/val where there is one of them, else datadir. expected: the files that
-/// it should hold, for messages. Throws UserError where there is no datadir, or only the other
+/// it should hold, for messages. Throws UserError if there is no datadir, or only the other
 /// part.
 std::filesystem::path part_folder(const std::string& datadir, bool is_train,
                                   const std::string& expected);

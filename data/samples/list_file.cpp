@@ -77,7 +77,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-/// Throws UserError where the file is UTF-16.
+/// Throws UserError if the file is UTF-16.
 void check_encoding(const fs::path& file, std::string_view text) {
   const bool marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
   if (marked || text.substr(0, 2).find('\0') != text.npos)

@@ -85,7 +85,7 @@ class SampleTable {
   bool has_parts() const { return parts_; }  ///< whether samples are parts of files
   SampleCoding coding() const { return coding_; }
 
-  // Properties of a sample. All throw RunError where the table's file can no longer be read.
+  // Properties of a sample. All throw RunError if the table's file can no longer be read.
 
   /// The folder of a whole file, with its '/' (empty for a name alone), or the file of a part.
   std::string_view container(int64_t sample) const { return text(containers_ + run_of(sample)); }

@@ -19,10 +19,10 @@ struct SampleFinding {
 ImageView whole_pixels(const StoredImage& image, Image& decoded, std::string* warnings = nullptr);
 
 /// Verifies a sample of a source of image files, which is decoded into `image` by its content.
-/// Throws RemoteError where a store fails.
+/// Throws RemoteError if a store fails.
 SampleFinding verify_file(const Source& files, int64_t index, Image& image);
 
-/// Verifies a sample of any source. scratch, decoded: memory to read into. Throws RemoteError where
+/// Verifies a sample of any source. scratch, decoded: memory to read into. Throws RemoteError if
 /// a store fails.
 SampleFinding verify_sample(const Source& source, int64_t index, ReadScratch& scratch,
                             Image& decoded);

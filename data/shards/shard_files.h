@@ -83,10 +83,10 @@ class PartFile {
   bool comes_whole() const { return is_packed_ && !remote_->is_whole(); }
 
   /// The bytes, which must lie within the file: mapped, or copied into `memory`. Throws RemoteError
-  /// or UserError where a store does not give them, DamagedFile where the object that is unpacked
+  /// or UserError if a store does not give them, DamagedFile if the object that is unpacked
   /// for them does not match its hashes.
   std::span<const uint8_t> read(uint64_t begin, uint64_t bytes, std::vector<uint8_t>& memory) const;
-  /// Returns use(), which reads the result of read(). Throws RunError where bytes were lost
+  /// Returns use(), which reads the result of read(). Throws RunError if bytes were lost
   /// meanwhile.
   template <class Use>
   auto use(std::span<const uint8_t> given, Use&& use) const {

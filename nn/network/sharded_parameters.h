@@ -64,8 +64,8 @@ class ShardedParameters {
   void begin_update();
   void before_backward();
   /// last: of an update's microbatches. Afterwards the parameters of this rank have the sum over
-  /// ranks and microbatches as gradients, and the other parameters have none. RunError where a
-  /// parameter took no part in the backward pass, unless find_unused.
+  /// ranks and microbatches as gradients, and the other parameters have none. RunError if a
+  /// parameter took no part in the backward pass, unless find_unused is true.
   void after_backward(bool last);
 
   /// The owner of a parameter; nothing for one that all ranks keep and none updates.
