@@ -32,7 +32,7 @@ class MetricText {
     if (repeats.count == 1 || !std::isfinite(repeats.deviation)) return value(repeats.mean);
     return plain(repeats.mean) + " ± " + plain(repeats.deviation) + (share_ ? " %" : "");
   }
-  /// With its sign; shares are in percentage points.
+  /// The difference with its sign; for shares in percentage points.
   std::string difference(const Contrast& contrast) const {
     if (std::isnan(contrast.value)) return "-";
     auto text = (contrast.value >= 0 ? "+" : "") + plain(contrast.value);
@@ -64,7 +64,7 @@ std::string target_text(const StudyTarget& target) {
          (is_share(target.metric) ? figure(target.value * 100) + " %" : figure(target.value));
 }
 
-/// Of the runs that are done.
+/// The mean over the runs that met the target, and how many of the completed runs did.
 std::string to_target(const Repeats& repeats, const VariantFigures& figures, const auto& text) {
   if (figures.seconds.count == 0) return "-";
   if (repeats.count == 0) return "not met";

@@ -85,7 +85,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     Value value;
     YAML::anchor_t anchor;
-    std::optional<std::string> key;  ///< of a map's entry whose value is not complete yet
+    std::optional<std::string> key;  ///< key of a map's entry whose value is incomplete
     Origin key_origin;
   };
 

@@ -90,7 +90,7 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
 
   mutable std::mutex open_lock_;
   std::map<std::filesystem::path, std::weak_ptr<RangeCache>> open_;  ///< by stem
-  std::set<std::string> stems_;      ///< of the objects in the folder, as of looked_at_
+  std::set<std::string> stems_;      ///< stems of the objects in the folder at looked_at_
   std::optional<double> looked_at_;  ///< steady_seconds() of the last look at the folder
 
   mutable std::mutex orders_lock_;

@@ -148,7 +148,7 @@ class RunSession {
   void look_for_requests() { requests_.look(engine_.control()); }
   /// Shares among the ranks the signals, stops, checkpoints and traces that any was asked for.
   void agree();
-  /// The signal that some rank has received and all ranks act upon; 0: none.
+  /// The signal that some rank has received and all ranks act upon; 0 without one.
   int signal() const { return signal_; }
 
   /// Takes the metrics of an evaluation. Returns whether this batch is to be saved as the best one.
@@ -206,7 +206,7 @@ class RunSession {
   std::optional<Summary> earlier_;  ///< the folder's summary when run() began
   bool evaluated_ = false;          ///< whether run() has evaluated
   int signal_ = 0;
-  /// Batch of the last checkpoint that is complete or under way; -1: none.
+  /// Batch of the last checkpoint that is complete or under way; -1 before the first.
   int64_t saved_batch_ = -1;
   std::string save_problem_;       ///< why the last failed checkpoint failed
   BestMetric best_, best_before_;  ///< now; before the last checkpoint that was begun as the best

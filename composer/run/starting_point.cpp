@@ -45,7 +45,7 @@ std::optional<std::filesystem::path> newest_of(const RunFolder& folder,
 }
 
 /// The checkpoint for autoresume: the newest of the run's folder, or a newer one of save_remote,
-/// which is copied to the folder. Empty: none. Cleans up after a kill.
+/// which is copied to the folder; empty without one. Cleans up after a kill.
 std::string take_newest(const RunFolder& folder, const TrainerOptions& options) {
   const auto newest = newest_of(folder, options);
   if (!newest) return "";

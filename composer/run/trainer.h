@@ -100,7 +100,7 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   Engine& engine() { return engine_; }
   const RunFolder& folder() const { return session_.folder(); }
-  /// The signal that some rank has received and all ranks act upon; 0: none.
+  /// The signal that some rank has received and all ranks act upon; 0 without one.
   int signal() const { return session_.signal(); }
 
  private:

@@ -34,15 +34,15 @@ struct BetonField {
   std::string name;
   BetonType type = BetonType::custom;
   uint64_t offset = 0;         ///< bytes from the row's beginning
-  std::vector<int64_t> shape;  ///< of an array or tensor
-  std::string dtype;           ///< of an array or tensor, for instance "<f4"
+  std::vector<int64_t> shape;  ///< shape of an array or tensor
+  std::string dtype;           ///< type of an array's or tensor's numbers: "<f4"
 };
 
 /// An image as it is stored.
 struct BetonImage {
   bool jpeg = false;  ///< false for pixels: rows from the top, RGB, without gaps
   ImageSize size;
-  std::span<const uint8_t> bytes;  ///< of a remote file: no data, an argument for BetonFile::use
+  std::span<const uint8_t> bytes;  ///< a remote file's have no data; pass them to BetonFile::use
 };
 
 /// A file mapped into memory, or a remote one: its rows and tables are mapped, its images are

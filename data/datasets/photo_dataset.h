@@ -21,8 +21,8 @@ std::filesystem::path part_folder(const std::string& datadir, bool is_train,
                                   const std::string& expected);
 
 /// The same for a remote datadir, which need not exist. file: a file that the part must have, for
-/// stores that cannot list; empty: none. Where the store refuses the part's file and has datadir's,
-/// a warning says so.
+/// stores that cannot list; may be empty. Warns if the store refuses the part's file but has the
+/// one of datadir.
 std::string remote_part(const std::string& datadir, bool is_train, const std::string& file,
                         const RemoteOptions& remote = {});
 

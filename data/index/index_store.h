@@ -69,7 +69,7 @@ class IndexStore {
   std::shared_ptr<const IndexEntries> leaving_;  ///< indices that are being written
   size_t recorded_bytes_ = 0;
   bool wanted_ = false, stopping_ = false, waited_for_ = false, warned_ = false;
-  std::string failure_;  ///< of the last writing; empty after a success
+  std::string failure_;  ///< the last write's error; empty after a success
   std::thread writer_;   ///< started by the first save
 };
 

@@ -358,7 +358,7 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
              "meant; above a sample, write path,label");
 }
 
-/// The value of the wanted key, or for "auto" of a usual key; null: none.
+/// The value of the wanted key, or for "auto" of a usual key; null if the object has no such key.
 template <class Names>
 const nlohmann::json* value_of(const nlohmann::json& object, const std::string& wanted,
                                const Names& usual) {

@@ -86,7 +86,7 @@ void warn_of_labels(const Source& source, const std::vector<int64_t>& rows,
   }
 }
 
-/// rows: empty = all.
+/// rows: the rows that are evaluated on; empty: all rows.
 void warn_of_classes_not_evaluated(const Source& source, const std::vector<int64_t>& rows,
                                    const std::vector<std::string>& names) {
   if (names.empty() || source.num_values() > 0) return;

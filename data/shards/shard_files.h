@@ -31,9 +31,9 @@ using FileHashes = std::map<std::string, std::string>;
 
 /// The index entry of a file that is compressed by zstd.
 struct PackedFile {
-  FileHashes packed_hashes{};  ///< of the compressed file
+  FileHashes packed_hashes{};  ///< hashes of the compressed file
   uint64_t bytes = 0;          ///< unpacked size
-  FileHashes hashes{};         ///< of the unpacked bytes
+  FileHashes hashes{};         ///< hashes of the unpacked bytes
 };
 
 /// Ignores hashes by algorithms that Digest does not know (xxh3_64).
