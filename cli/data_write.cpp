@@ -191,7 +191,7 @@ std::shared_ptr<Source> open(const Setting& s) {
       s.format == "webdataset" || s.format == "mds" || s.format == "csv" || s.format == "beton";
   if (!s.targets.empty() && !has_numbers)
     throw UserError("--targets: needs --format webdataset, mds, csv or beton; " + s.format +
-                    " has classes alone");
+                    " has only classes");
   std::error_code error;
   if (names_one_part(s) && s.format == "webdataset") {
     WebDatasetParams shards;

@@ -204,7 +204,7 @@ int sweep_command(const Words& words) {
   const auto& axes = divided_words.axes;
   if (axes.empty())
     throw UserError(
-        "composer sweep: no key has several values; give some, separated by commas alone: --lr "
+        "composer sweep: no key has several values; give some, separated only by commas: --lr "
         "0.05,0.1,0.2");
   for (const auto& axis : axes) {
     if (axis.key == "seed")

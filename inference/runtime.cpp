@@ -51,7 +51,7 @@ class PassValues {
 void check_precision(const TrainedNetwork& network, RunPrecision precision) {
   if (precision == RunPrecision::fp32) return;
   if (!network.quantization.empty())
-    throw UserError("bf16: a quantized network runs by its codes, and in fp32 where it has none");
+    throw UserError("bf16: a quantized network computes with codes, and where it has none in fp32");
   if (!find_operator<bool()>("mkldnn::_is_mkldnn_bf16_supported").call())
     throw UserError("bf16: this processor has no instructions for it");
 }

@@ -21,7 +21,7 @@ namespace composer {
 
 struct CacheOptions {
   std::filesystem::path folder;
-  uint64_t limit = 0;  ///< bytes of all files, within room_on_disk(); 0: room_on_disk() alone
+  uint64_t limit = 0;  ///< bytes of all files, within room_on_disk(); 0: only room_on_disk()
 };
 
 /// The folder of the files of RangeCaches, and the room that they may take of its disk. All

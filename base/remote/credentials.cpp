@@ -65,7 +65,7 @@ std::optional<Credentials> from_environment() {
   const std::string id = "AWS_ACCESS_KEY_ID", secret = "AWS_SECRET_ACCESS_KEY";
   if (result.key_id.empty() || result.secret.empty())
     throw UserError((result.key_id.empty() ? secret : id) + " is set, but not " +
-                    (result.key_id.empty() ? id : secret) + ": both or none are right");
+                    (result.key_id.empty() ? id : secret) + "; set both or neither");
   return result;
 }
 

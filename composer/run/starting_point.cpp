@@ -165,7 +165,7 @@ void check_network(const StartingPoint& start, const Provenance& there, Block& n
   if (layers.empty() && !all.empty())
     log::info(path.string() + ": " + std::to_string(all.size()) +
               (all.size() == 1 ? " layer differs" : " layers differ") +
-              " in what training alone does, which is left out: " + all.front());
+              " only in what training does, which is left out: " + all.front());
   if (layers.empty()) return;
   constexpr size_t shown = 3;
   auto lines = model_changes(there.recipe, recipe);

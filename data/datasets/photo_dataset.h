@@ -54,8 +54,8 @@ struct SetFacts {
 /// P: derived from FolderParams. P::open(index_dir) const opens the original files as an OpenedSet,
 /// or throws UserError naming missing files; index_dir is that of LoaderOptions, for files to keep.
 /// A P with open(index_dir, on_bad_sample, class_names) may refuse samples whose files are missing,
-/// and finds_classes_by_name() as of Dataset; empty class_names stand for the files' own.
-/// P::kNamesClasses: whether the files may name their classes. P::location(): as of DataLocation.
+/// and has Dataset's finds_classes_by_name(); empty class_names stand for the files' own.
+/// P::kNamesClasses: whether the files may name their classes. P::location(): DataLocation::path.
 template <class P>
 class PhotoDataset : public FolderDataset<P> {
  public:

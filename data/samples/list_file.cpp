@@ -178,8 +178,8 @@ std::optional<std::string> ending_of(const std::string& root, const std::string&
 constexpr size_t kMostLookedFor =
     50;  ///< paths that are looked for before the files are taken to be elsewhere
 
-/// Decides whether the first sample is rather a header of unusual names. It is where it alone has a
-/// path that is no image, or a label that is no number. It also is where path and label are words,
+/// Decides whether the first sample is really a header of unusual names. It is if only its path is
+/// no image, or only its label is no number. It also is if path and label are words,
 /// the label occurs once, no file has the path, and either a file of another sample exists, or no
 /// other path is a word and all other labels occur again.
 class HeaderDoubt {

@@ -101,7 +101,7 @@ class SampleTable {
 
   uint64_t containers() const { return container_count_; }
   std::string_view container_text(uint64_t i) const { return text(containers_ + i); }
-  /// Names of the classes in order; empty where classes have numbers alone.
+  /// Names of the classes in order; empty if classes have only numbers.
   std::vector<std::string> class_names() const;
   /// One more than the largest label; 0 where samples have values.
   int64_t classes() const { return classes_; }

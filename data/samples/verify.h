@@ -14,8 +14,8 @@ struct SampleFinding {
   std::string warnings;  ///< one per line
 };
 
-/// The pixels of the whole upright image, in `decoded` where it has to be decoded. warnings: as of
-/// decode_image. Throws RunError with the reason.
+/// The pixels of the whole upright image, in `decoded` where it has to be decoded. warnings: see
+/// decode_image(). Throws RunError with the reason.
 ImageView whole_pixels(const StoredImage& image, Image& decoded, std::string* warnings = nullptr);
 
 /// Verifies a sample of a source of image files, which is decoded into `image` by its content.

@@ -115,7 +115,7 @@ class PartReader {
   std::vector<uint8_t> window_;
 };
 
-/// Returns read(PartReader&) of the file. packed: as of PartFile. Throws UserError with the path
+/// Returns read(PartReader&) of the file. packed: see PartFile. Throws UserError with the path
 /// for a FormatError, and as MappedFile::use_all() does where bytes were lost.
 template <class Read>
 auto read_parts(const std::string& path, const Read& read, const RemoteOptions& remote = {},
