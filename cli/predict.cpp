@@ -301,7 +301,7 @@ int predict_by_model(const Words& words) {
   app.add_option("--model", model, "a folder that `composer export` or `composer quantize` wrote")
       ->required();
   predict.add_to(app);
-  app.add_option("--precision", precision, "of numbers that are no codes: fp32 or bf16")
+  app.add_option("--precision", precision, "type of numbers that are no codes: fp32 or bf16")
       ->check(CLI::IsMember(run_precision_words));
   app.add_option("--batch_size", options.batch_size, "images that are classified together")
       ->check(positive());

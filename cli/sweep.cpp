@@ -105,7 +105,7 @@ void check_rounds(const std::vector<HalvingRound>& rounds,
                       " rounds would train for 1/" +
                       std::to_string(std::llround(1 / rounds[0].length)) + " of max_duration " +
                       options.max_duration.str() +
-                      ", of which nothing is left; give max_duration in ba, or fewer points");
+                      ", which rounds to 0; give max_duration in ba, or fewer points");
     }
   }
 }
@@ -180,18 +180,18 @@ nlohmann::ordered_json plan_of(const SweepOptions& options, const std::string& m
 int sweep_command(const Words& words) {
   CLI::App app(
       "Trains a recipe with several values of its keys, --lr 0.1,0.2,0.4 --scale_schedule_ratio "
-      "0.25,0.5,1, and\nsays which is best. Started again after a kill it goes on.",
+      "0.25,0.5,1, and\nsays which is best. Started again after a kill, it continues.",
       "sweep");
   StudyOptions options;
   SweepOptions own;
   app.add_option("--random", own.random,
-                 "points of the grid that are drawn, in place of all; LOW..HIGH is drawn from too, "
-                 "uniformly in the logarithm");
+                 "number of points to draw from the grid, in place of all; from LOW..HIGH they are "
+                 "drawn uniformly in the logarithm");
   app.add_flag("--halving", own.halving,
                "successive halving: all points for a short time, the best third for three times as "
                "long, and so on");
   app.add_option("--price_per_hour", own.price_per_hour,
-                 "of this machine: what each training costs is told too")
+                 "price of this machine; adds the cost of each training")
       ->check(positive());
   add_study_options(app, options, 1);
   if (!parse(app, words)) return 0;

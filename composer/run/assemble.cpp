@@ -78,7 +78,7 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
     const bool from_one = names.empty() && *classes == model.num_classes() + 1;
     throw UserError(
         "the data have " + std::to_string(*classes) + " classes" +
-        (gaps ? " by their largest label, of which " + std::to_string(*labels) + " occur" : "") +
+        (gaps ? " by their largest label, and use " + std::to_string(*labels) + " of them" : "") +
         ", the model " + outputs + (names.empty() ? "" : "; the data's are " + first_few(names)) +
         (training ? setting : "; it can be evaluated only on the classes of its training") +
         (from_one ? ", unless labels count from 1: they must count from 0" : ""));

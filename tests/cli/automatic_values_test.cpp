@@ -125,7 +125,7 @@ TEST_CASE("labels of a list that are ids, or have gaps, are no classes", "[cli][
                  "and 3 of these 20000001 classes occur"));
   const auto given = listed("3", {"0", "2", "5"});
   CHECK_THROWS_WITH(check_targets(given, *build_model(given), /*training=*/true),
-                    Contains("6 classes by their largest label, of which 3 occur"));
+                    Contains("6 classes by their largest label, and use 3 of them"));
 }
 
 TEST_CASE("finetune needs a folder alone", "[cli][automatic]") {

@@ -247,7 +247,7 @@ TEST_CASE("an export tells all that its use needs", "[cli][export][slow]") {
         call(export_command, trained.path("net") +
                                  " --format torchscript --overwrite --weights model --output " +
                                  trained.path("net.pt")),
-        Contains("holds those of ema alone"));
+        Contains("holds only those of ema; export"));
     CHECK_THROWS_WITH(
         call(export_command, trained.path("net/model.safetensors") +
                                  " --format torchscript --overwrite --weights ema --output " +
