@@ -126,7 +126,7 @@ void add_options(CLI::App& app, Setting& s) {
   app.add_option("--output,--write_path", s.output,
                  "the .beton file to write: a path, or s3://bucket/key")
       ->required();
-  app.add_option("--split", s.split, "train or val (not of a .beton file)")
+  app.add_option("--split", s.split, "train or val; a .beton file has no parts")
       ->check(word_of({"train", "val"}));
   app.add_option("--subset", s.subset, "only the first N samples; -1 = all");
   app.add_option("--rows", s.rows, "only these samples, in this order: 0-99,200,300-");

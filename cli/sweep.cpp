@@ -220,8 +220,8 @@ int sweep_command(const Words& words) {
       is_random ? drawn_points(axes, own.random, seed_of(file, divided_words, option_names(app)))
                 : grid_of(axes);
   if (is_random && std::ssize(points) < own.random)
-    log::warn("--random: there are " + std::to_string(points.size()) +
-              " points only; all are taken");
+    log::warn("--random: there are only " + std::to_string(points.size()) +
+              " points; all are used");
   const auto candidates = candidates_of(file, divided_words, points, option_names(app));
   const auto rounds =
       own.halving ? halving_rounds(std::ssize(candidates)) : std::vector<HalvingRound>{};
@@ -235,13 +235,13 @@ int sweep_command(const Words& words) {
   if (own.price_per_hour > 0) study.price_per_hour = own.price_per_hour;
   if (own.halving)
     study.notes.emplace_back(
-        "each round trains afresh, with schedules of its own length; only the last has the "
-        "recipe's");
+        "each round starts from new weights, with schedules of its own length; only the last "
+        "has the recipe's length");
   const auto best =
       own.halving ? train_rounds(progress, candidates, rounds) : train_grid(progress, candidates);
   if (options.seeds == 1)
     study.notes.emplace_back(
-        "with one seed the noise is unknown: the best may be so by chance; --seeds 3 tells");
+        "with one seed the noise is unknown, and the best may be best by chance; give --seeds 3");
   else if (const auto note = best ? note_on_best(study) : std::nullopt)
     study.notes.push_back(*note);
   const auto best_file = progress.folder().path() / "best.yaml";

@@ -49,7 +49,7 @@ class ValueReader {
       words.push_back(word(" ]"));
     }
     ++at_;
-    if (words.empty()) fail("[] is empty; none is an empty list");
+    if (words.empty()) fail("[] is empty; write none for an empty list");
     return words;
   }
 

@@ -363,8 +363,8 @@ Runtime::Runtime(const TrainedNetwork& network, RunPrecision precision) {
   if (!network.quantization.empty() &&
       network.quantization.activation_bits > activation_bits_here())
     log::warn(
-        "this processor has no instructions for sums of 8-bit products, which overflow: results "
-        "differ from those elsewhere; quantize with --activation_bits 7");
+        "this processor's sums of 8-bit products overflow: results differ from those elsewhere; "
+        "quantize with --activation_bits 7");
   const c10::InferenceMode inference;
   plan_ = std::make_unique<const Plan>(network, precision);
 }

@@ -134,7 +134,7 @@ Credentials of_process(const std::string& command, const std::string& source) {
   });
   for (const double late = steady_seconds() + kProcessSeconds; child.poll();) {
     if (steady_seconds() > late || LeaveWhen::asked())
-      throw UserError(source + " does not end; it has a minute");
+      throw UserError(source + " has not ended; it has a minute");
     const auto& [out, errors] = child.outputs();
     pollfd sources[] = {{out, POLLIN, 0}, {errors, POLLIN, 0}};
     ::poll(sources, 2, 20);

@@ -150,7 +150,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const SetToOpen& s
   });
 }
 
-/// Whether the set that is trained or evaluated on reads train_dataset's files.
+/// True if the set reads train_dataset's files: in training, and for a split's evaluation.
 bool is_of_train_dataset(const Recipe& recipe, bool training) {
   return training || recipe.options.split.val > 0;
 }
@@ -322,8 +322,8 @@ class Complaints {
   std::vector<std::string> lines_;
 };
 
-/// Adds the recipe's further evaluation sets to `parts`. trained: as in SetToOpen. training: sets
-/// with other classes are refused.
+/// Adds the recipe's further evaluation sets to `parts`. trained: as in SetToOpen. training:
+/// refuses sets with other classes.
 void open_evaluators(const Recipe& recipe, TrainerParts& parts,
                      const std::vector<std::string>& trained, bool training,
                      Complaints& complaints) {
@@ -348,7 +348,7 @@ std::vector<std::string> common_settings(const TrainerParts& parts) {
   return settings;
 }
 
-/// UserError naming the first rank with a problem, on all ranks.
+/// Throws on all ranks a UserError that names the first rank with a problem.
 void refuse_rank(const Ranks& ranks, const std::string& problem) {
   const auto problems = ranks.gather(problem);
   for (size_t rank = 0; rank < problems.size(); ++rank)
@@ -399,7 +399,7 @@ void check_division_of_images(const TrainerOptions& options, const RankEnvironme
   check_bad_samples(options);
 }
 
-/// Adds a callback of every recipe's run, unless the recipe names it.
+/// Adds a callback that every run has, unless the recipe names it.
 template <class T>
 void add_unless_named(const std::string& name, TrainerParts& parts) {
   if (std::ranges::find(parts.callbacks, name, &Member<Callback>::name) == parts.callbacks.end())
@@ -443,7 +443,7 @@ void check_bad_samples(const TrainerOptions& options) {
 void join(TrainerParts& parts) {
   const auto& environment = parts.context.environment;
   if (!parts.device) parts.device = resolve_device(parts.options.device, environment);
-  set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
+  set_deterministic(parts.options.deterministic_mode);  // NCCL reads the setting when it is opened
   parts.ranks = join_ranks(environment, *parts.device, parts.options.dist_timeout);
   if (parts.ranks.alone()) return;
   check_same_settings(parts);

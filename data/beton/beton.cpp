@@ -49,7 +49,7 @@ void check_extent(const Header& header, const BetonLayout& layout, uint64_t file
   const uint64_t rows = kBetonHeaderBytes + header.fields * kBetonDescriptorBytes;
   if (header.table > file_bytes)
     throw RunError("cut off: its allocation table begins at byte " + std::to_string(header.table) +
-                   ", it has " + std::to_string(file_bytes));
+                   ", the file has " + std::to_string(file_bytes));
   if (header.table < rows || header.samples > (header.table - rows) / layout.row_bytes)
     throw RunError("damaged: " + std::to_string(header.samples) + " rows of " +
                    std::to_string(layout.row_bytes) +
