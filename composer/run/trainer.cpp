@@ -24,7 +24,7 @@
 namespace composer {
 namespace {
 
-/// Logged values are written at least every so many batches, whatever log_interval is.
+/// Logged values are written at least once in this many batches, whatever log_interval is.
 constexpr int64_t most_unwritten_batches = 100;
 
 /// Bad batches in a row that are tolerated while loss scaling looks for its scale.

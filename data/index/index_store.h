@@ -18,7 +18,7 @@ namespace composer {
 
 struct IndexStoreOptions {
   std::string what = "the crop index of the images";  ///< for messages
-  size_t segment_bytes = size_t{16} << 20;            ///< so many recorded bytes are saved at once
+  size_t segment_bytes = size_t{16} << 20;  ///< this many recorded bytes are saved at once
 };
 
 /// Functions may be called by several threads at once. Only flush() and the destructor wait for the

@@ -148,7 +148,7 @@ class RunningMetric : public Stateful {
  public:
   explicit RunningMetric(at::Device device, Ranks ranks = {});
 
-  /// A scalar on the device: the metric's sum over so many samples.
+  /// A scalar on the device: the metric's sum over this many samples.
   void add(const at::Tensor& sum, int64_t samples);
   void reset() { sums_.zero_(); }
   /// A scalar on the device; NaN where no sample was seen.
