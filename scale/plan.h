@@ -28,7 +28,7 @@ struct Training {
   struct Part {
     ImageWork work;
     double batches = 0;               ///< batches of images of this size
-    std::optional<ImageWork> rows{};  ///< with spatial_ranks: the work of the rank with most rows
+    std::optional<ImageWork> rows{};  ///< work of the rank with most rows, with spatial_ranks
 
     const ImageWork& of_rank() const { return rows ? *rows : work; }
   };

@@ -84,7 +84,7 @@ class Reservation {
 
   Number& own() { return slot_ ? numbers_[*slot_] : without_slot_; }
 
-  RangeLock locks_;  ///< on each number, held by its process
+  RangeLock locks_;  ///< locks each number for its process
   Number* numbers_ = nullptr;
   std::optional<uint64_t> slot_;  ///< empty when all slots are taken; others do not see it then
   Number without_slot_{0};

@@ -93,7 +93,7 @@ class RunSession {
   StartingPoint find_start();
   /// Notes that the state was loaded from a checkpoint in the run's folder.
   void resumed() { saved_batch_ = state_.time.batch; }
-  /// Whether the run was resumed at or after its max_duration.
+  /// True if the run was resumed at or after its max_duration.
   bool nothing_left() const;
 
   /// Claims the folder, trains, and ends the run. UserError if another process has the folder.
@@ -196,11 +196,11 @@ class RunSession {
   const RunClock& clock_;
   std::shared_ptr<SummarySink> summary_sink_;
 
-  std::unique_ptr<Mailbox> lock_;           ///< from find_start() to run()
+  std::unique_ptr<Mailbox> lock_;           ///< held from find_start() to run()
   RunRequests requests_;                    ///< set in run()
-  std::optional<Profiler> profiler_;        ///< from open() on
-  std::optional<CheckpointWriter> writer_;  ///< from open() on, if the run has a folder
-  /// From open() on, on the first rank with save_remote.
+  std::optional<Profiler> profiler_;        ///< set from open() on
+  std::optional<CheckpointWriter> writer_;  ///< set from open() on, if the run has a folder
+  /// Set from open() on, on the first rank with save_remote.
   std::unique_ptr<CheckpointUploads> uploads_;
   std::optional<Summary> earlier_;  ///< the folder's summary when run() began
   bool evaluated_ = false;          ///< whether run() has evaluated

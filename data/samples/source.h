@@ -72,7 +72,7 @@ struct StoredImage {
   int64_t channels = 3;                 ///< channels of the pixels; a stream has 3
   int orientation = 1;                  ///< EXIF orientation of the stream, 1..8
   const MappedFile* mapping = nullptr;  ///< the mapping that the bytes lie in; null: none
-  IndexSlot index{};                    ///< for a stream of a source with an indexed_path()
+  IndexSlot index{};                    ///< set for a stream of a source with an indexed_path()
 };
 
 /// The image's pixels as a StoredImage, which refers to them.

@@ -40,7 +40,7 @@ class ClassificationMetrics final : public EvaluationMetrics {
 
   /// The names that compute() gives.
   static std::vector<std::string> names(int64_t num_classes);
-  /// In the order above; accuracies in [0, 1].
+  /// The metrics in the order of names(); accuracies are in [0, 1].
   std::vector<std::pair<std::string, double>> compute() const override;
   void reset();
   void sum(const Ranks& ranks, at::Device device) override;
