@@ -143,8 +143,7 @@ void add_options(CLI::App& app, Setting& s) {
                  "images with a longer side are shrunk to it; -1 = none");
   app.add_option("--smart_threshold", s.smart_threshold, "bytes, for --write_mode smart")
       ->default_str("");
-  app.add_option("--jpeg_quality", s.write.pack.jpeg_quality,
-                 "quality of the JPEGs that are encoded")
+  app.add_option("--jpeg_quality", s.write.pack.jpeg_quality, "quality of encoded images")
       ->check(CLI::Range(1, 100));
   app.add_option("--compress_probability", s.write.pack.compress_probability,
                  "probability of JPEG in --write_mode proportion")

@@ -245,9 +245,8 @@ int plan_scale_command(const Words& words) {
   app.add_option("--batch_per_gpu", given.batch_per_gpu,
                  "images, in place of the recipe's train_batch_size over all GPUs")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  app.add_option(
-         "--kernels", given.kernels,
-         "kernels whose rate counts: pytorch, or mlperf, the fastest published (default: pytorch)")
+  app.add_option("--kernels", given.kernels,
+                 "kernels that count: pytorch, or mlperf, the fastest published (default: pytorch)")
       ->check(word_of({"pytorch", "mlperf"}));
   app.add_option("--mfu", assumptions.mfu,
                  "share of the published peak that steps reach, as the callback mfu logs it")
@@ -263,8 +262,7 @@ int plan_scale_command(const Words& words) {
   app.add_option("--cores_per_gpu", assumptions.cores_per_gpu,
                  "cores that load (default: as many as it takes)")
       ->check(positive());
-  app.add_option("--bytes_per_image", given.bytes_per_image, "bytes in the storage")
-      ->check(positive());
+  app.add_option("--bytes_per_image", given.bytes_per_image, "stored bytes")->check(positive());
   app.add_option("--write_gb_s", given.write_gb_s, "GB/s of the disk for checkpoints (default: 1)")
       ->check(positive());
   app.add_option("--gpu_hours_per_failure", assumptions.gpu_hours_per_failure,
@@ -277,9 +275,8 @@ int plan_scale_command(const Words& words) {
                  "standard deviation of a GPU's own time in a step, a share of it (default: 0)")
       ->check(not_negative())
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option(
-         "--straggler", assumptions.straggler,
-         "factor by which one GPU is slower than the others, in the simulation (default: 1)")
+  app.add_option("--straggler", assumptions.straggler,
+                 "slowdown of one GPU against the others, in the simulation (default: 1)")
       ->check(positive())
       ->check(CLI::Range(1.0, 1000.0));
   app.add_option("--simulated_steps", assumptions.simulated_steps,

@@ -606,9 +606,8 @@ TEST_CASE("a plan writes no data", "[cli][automatic]") {
   CHECK(planned.status == 0);
   CHECK_THAT(planned.output, Contains("val.beton is yet to be written by training"));
   CHECK_THAT(planned.errors, Contains("val_dataset.imagenet: the data were not read"));
-  CHECK_THAT(planned.errors,
-             Contains("the data have 2 classes, the model 3 outputs; the extra ones "
-                      "are never right"));
+  CHECK_THAT(planned.errors, Contains("the data have 2 classes, the model 3 outputs; the extra "
+                                      "ones are never right"));
   CHECK(!fs::exists(folder / "val.beton"));
 }
 
