@@ -747,7 +747,7 @@ TEST_CASE("a plan without data counts both sides of a split, and warns once", "[
   REQUIRE(planned.status == 0);
   CHECK_THAT(planned.output, Contains("train_dataset: imagenet, 1024928 samples an epoch") &&
                                  Contains("evaluation: 256233 samples"));
-  const std::string warning = "the data were not read, and";
+  const std::string warning = "the data were not read; the set's";
   const auto first = planned.errors.find(warning);
   CHECK(first != std::string::npos);
   CHECK(planned.errors.find(warning, first + 1) == std::string::npos);
