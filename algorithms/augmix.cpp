@@ -5,7 +5,7 @@
 namespace composer {
 namespace {
 
-/// From the symmetric Dirichlet distribution: n weights that add up to 1.
+/// Draws n weights that add up to 1 from the symmetric Dirichlet distribution.
 std::vector<double> dirichlet(Random& random, double alpha, int64_t n) {
   std::vector<double> weights;
   double rest = 1;

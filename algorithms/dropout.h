@@ -79,8 +79,8 @@ class Dropout : public Surgery {
   std::shared_ptr<const State> state_;
 };
 
-/// Replaces the linear layers that `params` names by a DropoutLinear; of a layer that factorize
-/// split, the first half. Weights and their names stay. Throws UserError when there is none.
+/// Replaces the linear layers that `params` names by a DropoutLinear. If factorize split a layer,
+/// its first half is replaced. Weights and their names stay. Throws UserError when there is none.
 std::vector<Replacement> apply_dropout(Block& model, const Dropout::Params& params,
                                        const std::weak_ptr<const State>& state);
 

@@ -56,7 +56,7 @@ class Lookahead : public UnrestrictedAlgorithm {
   /// First on batch_end and epoch_end, before other algorithms read the weights.
   Order order(Event event) const override { return closing(event) ? Order::first : Order::last; }
 
-  /// Not before: a method may still have filled weights from the first batch (whitening).
+  /// Only warns: a method may still fill weights from the first batch (whitening).
   void fit_start(State& state) override;
   void batch_start(State& state) override;
   void batch_end(State& state) override { update(state, false); }

@@ -44,8 +44,8 @@ std::vector<Replacement> apply_weight_standardization(Block& model, int64_t igno
     if (!chosen.contains(&layer) || dynamic_cast<StandardizedConv2d*>(conv.get()) != nullptr)
       return nullptr;
     if (!has_filters(*conv)) {
-      log::warn("weight_standardization: leaves " + path +
-                " alone, whose filters are single numbers");
+      log::warn("weight_standardization: does not change " + path +
+                ", whose filters are single numbers");
       return nullptr;
     }
     auto standardized = std::make_shared<StandardizedConv2d>(conv);

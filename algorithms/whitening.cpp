@@ -33,7 +33,7 @@ at::Tensor signs_of_largest(const at::Tensor& columns) {
   return columns.gather(0, columns.abs().argmax(0, /*keepdim=*/true)).sign();
 }
 
-/// first_conv(), whose weight is no longer trained. Throws UserError where there is none.
+/// first_conv(), whose weight is no longer trained. Throws UserError if there is none.
 std::pair<Conv2d*, std::string> frozen_first_conv(Block& model) {
   auto found = first_conv(model);
   if (found.first == nullptr)

@@ -231,7 +231,7 @@ std::vector<ComparisonRow> rows_of(const std::vector<RunOutcome>& runs) {
   return rows;
 }
 
-/// The end of a dotted key, which says most of it, in so many columns.
+/// The end of a dotted key, which says most of it, in this many columns.
 std::string ending(std::string text, int64_t columns) {
   if (columns_of(text) <= columns) return text;
   while (columns_of(text) >= columns) text.erase(0, first_columns(text, 1).size());

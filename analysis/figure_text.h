@@ -49,10 +49,10 @@ int decimals_for(double size);
 /// "22.46 %" for a share; other values with `decimals` digits after the point.
 std::string metric_figure(const std::string& metric, double value, int decimals);
 
-/// `text` with spaces up to so many columns, before it (to_the_right) or behind it.
+/// `text` with spaces up to this many columns, before it (to_the_right) or behind it.
 std::string padded(const std::string& text, int64_t columns, bool to_the_right);
 
-/// `text` in at most so many columns; a text that is cut ends in "…".
+/// `text` in at most this many columns; a text that is cut ends in "…".
 std::string shortened(const std::string& text, int64_t columns);
 
 /// The columns that the longest cell of each column of a table has.

@@ -23,7 +23,7 @@ class Axis {
   /// 1e300 lie at an end.
   static Axis linear(double low, double high, Ends ends = Ends::of_ticks, int steps = 5);
   static Axis logarithmic(double low, double high);
-  /// From 0 to `high`, with whole numbers for ticks.
+  /// An axis from 0 to `high` with whole numbers as ticks.
   static Axis counting(double high);
   /// An axis whose ticks are `marks`, at least one, as far as there is room; the values lie on or
   /// between the marks.
@@ -85,7 +85,7 @@ struct LineChart {
 struct PlotArea {
   double left, right, top, bottom;
 
-  /// Where a share of the width from the left, or of the height from below, lies.
+  /// The position of a share of the width from the left, or of the height from below.
   constexpr double x(double share) const { return left + share * (right - left); }
   constexpr double y(double share) const { return bottom - share * (bottom - top); }
   constexpr double middle() const { return (left + right) / 2; }

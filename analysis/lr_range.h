@@ -58,7 +58,7 @@ class LrRange {
 /// "minimum_tenth", "problem"}
 nlohmann::ordered_json json_of(const LrRange& range);
 
-/// The curve in a terminal of so many columns, lines with newlines. colors: with escape sequences.
+/// The curve in a terminal of this many columns, as lines. colors: with escape sequences.
 std::string text_of(const LrRange& range, int64_t columns, bool colors);
 /// The suggestion of each rule on a line of its own.
 std::string suggestion_text(const LrRange& range);

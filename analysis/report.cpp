@@ -55,7 +55,7 @@ std::string outcome_table(const std::vector<Run>& runs, const Comparison& compar
   return wide_table("outcomes", head, rows);
 }
 
-/// The outcomes in tables of about equally many runs, as many as fit beside each other.
+/// The outcomes in tables of nearly equal numbers of runs, each as many as fit side by side.
 std::string outcome_tables(const std::vector<Run>& runs) {
   constexpr size_t most = 5;
   const auto comparison = compared(runs);

@@ -17,8 +17,8 @@ namespace composer {
 struct LogEntry {
   std::string event;                         ///< "batch", "epoch", "eval" or "save"
   int64_t epoch = 0, batch = 0, sample = 0;  ///< numbers trained so far
-  double seconds = 0;                        ///< since the run began, evaluation included
-  std::map<std::string, double> values;      ///< by metric; may be NaN or infinite
+  double seconds = 0;                        ///< seconds since the run began, with evaluation
+  std::map<std::string, double> values;      ///< values by metric; may be NaN or infinite
 };
 
 struct RunLog {
@@ -85,7 +85,7 @@ struct EvaluationRecord {
     int64_t label, taken_for, count;
   };
   struct Wrong {
-    std::filesystem::path image;  ///< in the run's folder
+    std::filesystem::path image;  ///< path in the run's folder
     int64_t label;
     double loss, probability;                        ///< probability: that of the label
     std::vector<std::pair<int64_t, double>> likely;  ///< class and probability, likeliest first
@@ -117,7 +117,7 @@ struct Run {
   RecipeKeys recipe;
   std::optional<RunDescription> description;
   std::optional<EvaluationRecord> evaluation;
-  std::vector<RunImage> training_images;  ///< as the network saw them
+  std::vector<RunImage> training_images;  ///< images as the network saw them
   std::vector<std::string> missing;       ///< names of files that are not there
   std::vector<std::string> damage;        ///< a message per damaged file or part that was left out
   bool going_on = false;                  ///< a process trains the run; set by the caller

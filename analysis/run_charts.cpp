@@ -11,8 +11,8 @@ namespace composer {
 namespace {
 
 struct Metric {
-  std::string name;   ///< in the log
-  std::string label;  ///< in the legend of one run
+  std::string name;   ///< metric in the log
+  std::string label;  ///< text in the legend of one run
   bool evaluation = false, dashed = false;
 };
 

@@ -21,7 +21,7 @@ struct RunCharts {
 /// The charts of one run combine training and evaluation; each chart of several runs shows one
 /// metric of all of them.
 RunCharts charts_of(std::span<const Run> runs);
-/// RunCharts::main alone.
+/// Only RunCharts::main of charts_of().
 std::vector<LineChart> main_charts_of(std::span<const Run> runs);
 
 }  // namespace composer

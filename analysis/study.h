@@ -110,7 +110,7 @@ struct Study {
 /// The results of a variant's completed runs.
 struct VariantFigures {
   Repeats metric, seconds, images_per_second, samples;
-  Repeats samples_to_target, seconds_to_target;  ///< of the runs that met the target
+  Repeats samples_to_target, seconds_to_target;  ///< figures of the runs that met the target
   std::optional<int64_t> peak_memory_bytes;      ///< the largest
   int64_t failed = 0;
 };

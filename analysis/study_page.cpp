@@ -32,7 +32,7 @@ class MetricText {
     if (repeats.count == 1 || !std::isfinite(repeats.deviation)) return value(repeats.mean);
     return plain(repeats.mean) + " ± " + plain(repeats.deviation) + (share_ ? " %" : "");
   }
-  /// With its sign; shares are in percentage points.
+  /// The difference with its sign; for shares in percentage points.
   std::string difference(const Contrast& contrast) const {
     if (std::isnan(contrast.value)) return "-";
     auto text = (contrast.value >= 0 ? "+" : "") + plain(contrast.value);
@@ -64,7 +64,7 @@ std::string target_text(const StudyTarget& target) {
          (is_share(target.metric) ? figure(target.value * 100) + " %" : figure(target.value));
 }
 
-/// Of the runs that are done.
+/// The mean over the runs that met the target, and how many of the completed runs did.
 std::string to_target(const Repeats& repeats, const VariantFigures& figures, const auto& text) {
   if (figures.seconds.count == 0) return "-";
   if (repeats.count == 0) return "not met";
@@ -412,12 +412,11 @@ std::vector<std::string> remarks_of(const Study& study) {
                       ": mean ± standard deviation over the seeds, at the end of training");
   if (study.compared && !any_repeated(study))
     remarks.emplace_back(
-        "with one seed the noise is unknown: no difference here is known to be more than chance; "
-        "--seeds 3 tells");
+        "with one seed the noise is unknown, and any difference may be chance; give --seeds 3");
   else if (study.compared)
     remarks.push_back("difference: to '" + study.variants[0].name +
                       "', ± half of its 95 % interval (Welch's t); beyond noise: the interval "
-                      "leaves out 0, which by chance happens to 1 of 20 that make no difference");
+                      "excludes 0, as 1 in 20 do by chance that make no difference");
   if (study.compared && is_share(study.metric)) remarks.emplace_back("pp: percentage points");
   if (study.target) remarks.push_back("target: " + target_text(*study.target));
   if (auto disturbance = disturbance_of(study); !disturbance.empty())
@@ -480,7 +479,7 @@ std::vector<std::string> notes_on_runs(const Study& study) {
 std::string study_page(const Study& study, const std::string& runs) {
   std::string main = element(
       "header", {}, element("div", {{"class", "title"}}, element("h1", {}, escaped(study.title))));
-  main += section("variants", "What each variant comes to",
+  main += section("variants", "Results of each variant",
                   table_markup(table_of(study)) + remark_lines(study));
   main += section("spread", "Spread over the seeds", wide_figure(spread_figure(study)));
   main += section("interactions", "What two do together beyond what each does",

@@ -41,7 +41,7 @@ class DotField {
 std::vector<std::string> row_labels(const Axis& values, int64_t rows,
                                     const std::function<std::string(double)>& label);
 
-/// The rows of the field, each behind its label, which has so many columns.
+/// The rows of the field, each behind its label, which has this many columns.
 std::vector<std::string> labelled_rows(const DotField& field,
                                        const std::vector<std::string>& labels, int64_t columns);
 

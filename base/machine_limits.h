@@ -42,10 +42,10 @@ int64_t usable_processors(const MachineLimits& limits);
 /// Bytes that this process may still allocate, within the machine's memory and its container's.
 int64_t room_for_memory(const MachineLimits& limits);
 
-/// From this share of other programs on, the machine was busy, and measured times are doubtful.
+/// The share of other programs from which on the machine is busy and measured times are doubtful.
 inline constexpr double busy_share = 0.1;
 
-/// Measures from its construction on.
+/// Measures other programs' share from its construction on.
 class OtherPrograms {
  public:
   /// root: the folder that has proc/. process: the process whose own time, with that of its

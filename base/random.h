@@ -59,7 +59,7 @@ class Random {
     }
   }
 
-  /// From the Beta distribution, a, b > 0; in [0, 1], however small or large they are.
+  /// A draw from the Beta distribution of a, b > 0; in [0, 1], however small or large these are.
   double beta(double a, double b) {
     const double x = log_gamma_draw(a), y = log_gamma_draw(b);
     return 1 / (1 + std::exp(y - x));

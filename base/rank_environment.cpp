@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t most_ranks = 1 << 20;
 
-/// From this number on, SLURM's steps are not srun's: batch scripts, interactive shells.
+/// The first number of SLURM's steps that srun did not start: batch scripts, interactive shells.
 constexpr int64_t first_special_step = 0xfffffff0;
 
 /// Ports of jobs that give none: below the ports that systems hand out.

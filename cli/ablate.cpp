@@ -76,7 +76,7 @@ std::vector<Interaction> interactions_of(const Words& names,
 int ablate_command(const Words& words) {
   CLI::App app(
       "Finds out what each algorithm of a recipe pays: trains the recipe with and without it, each "
-      "with several\nseeds, and compares. Started again after a kill it goes on.",
+      "with several\nseeds, and compares. Started again after a kill, it continues.",
       "ablate");
   StudyOptions options;
   bool leave_one_out = false, add_one_in = false, pairs = false;

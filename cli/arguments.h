@@ -34,7 +34,7 @@ CLI::Validator choices(const Words& words);
 Words option_names(const CLI::App& app);
 
 /// Declares -f/--file for a recipe, any key of which may be given as an override. otherwise: the
-/// recipe that is used without the option, for the help; empty: none.
+/// recipe that is used without the option, for the help; may be empty.
 CLI::Option* add_recipe(CLI::App& app, std::string& file, const std::string& otherwise = "");
 
 /// Declares the flag --json. The returned option converts to true when the flag was given.

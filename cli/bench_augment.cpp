@@ -139,18 +139,18 @@ int bench_augment_command(const Words& words) {
   app.option_defaults()->always_capture_default();
   app.add_option("--algorithm", setting.algorithm, "its name")->required();
   app.add_option("--where", setting.where,
-                 "device: batches, of which torch takes num_workers threads; loader: image by "
-                 "image, on num_workers threads")
+                 "device: whole batches, by num_workers threads of torch; loader: image by image, "
+                 "on num_workers threads")
       ->check(word_of({"device", "loader"}));
   app.add_option("--pixels", setting.pixels,
                  "file with the images' bytes, red, green, blue, from the top left; none = noise");
-  app.add_option("--device", setting.device, "of the batches: auto, cpu or gpu");
+  app.add_option("--device", setting.device, "device of the batches: auto, cpu or gpu");
   app.add_option("--batch_size", setting.batch_size)->check(CLI::Range(1, 1 << 20));
   app.add_option("--resolution", setting.resolution, "height and width")
       ->check(CLI::Range(1, 4096));
   app.add_option("--num_workers", setting.num_workers, "threads")->check(CLI::Range(1, 1024));
   app.add_option("--batches", setting.batches, "a repeat")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--repeats", setting.repeats, "the median of so many is reported")
+  app.add_option("--repeats", setting.repeats, "number of repeats; their median is reported")
       ->check(positive());
   const auto& json = add_json(app);
   if (!parse(app, words)) return 0;

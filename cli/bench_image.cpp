@@ -125,7 +125,7 @@ std::vector<Operation> make_ops(const ImageSetting& setting, const BenchImages& 
        }},
       {"crop_resize_flip", "a part of the decoded image to the resolution, every other mirrored",
        [=](size_t i) { crop_resize(i, false); }},
-      {"decode_crop_resize_flip", "the same from the JPEG, of which only that part is decoded",
+      {"decode_crop_resize_flip", "the same from the JPEG, decoding only that part",
        [=](size_t i) { crop_resize(i, true); }},
   };
 }
@@ -149,11 +149,11 @@ int bench_image_command(const Words& words) {
   app.add_option("--source", setting.source, "a folder with JPEG files in it or below")->required();
   app.add_option("--resolution", setting.resolution, "height and width of the result")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--images", setting.images, "at most so many, the first by name")
+  app.add_option("--images", setting.images, "the most images; the first by name are used")
       ->check(positive());
   app.add_option("--filter", setting.filter, "triangle: as Pillow; area: as FFCV")
       ->check(word_of({"triangle", "area"}));
-  app.add_option("--repeats", setting.repeats, "the median of so many rounds is reported")
+  app.add_option("--repeats", setting.repeats, "number of rounds; their median is reported")
       ->check(positive());
   app.add_flag("--json", setting.json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;

@@ -55,9 +55,9 @@ int bench_infer_command(const Words& words) {
   app.add_option("--model", model, "a folder that `composer export` or `composer quantize` wrote")
       ->required();
   app.add_option("--batch_size", batch_size, "images a call")->check(positive());
-  app.add_option("--precision", precision, "of numbers that are no codes: fp32 or bf16")
+  app.add_option("--precision", precision, "type of numbers that are no codes: fp32 or bf16")
       ->check(CLI::IsMember(run_precision_words));
-  app.add_option("--threads", threads, "that compute; default: one for each core")
+  app.add_option("--threads", threads, "threads that compute; default: one for each core")
       ->default_str("")
       ->check(positive());
   app.add_option("--seconds", seconds, "to go on for; ten calls at least")->check(positive());

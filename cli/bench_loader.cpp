@@ -137,7 +137,7 @@ void add_options(CLI::App& app, LoaderSetting& s) {
   app.add_option("--prefetch_factor", s.prefetch_factor, "batches kept ready")
       ->check(CLI::Range(1, 1024));
   app.add_option("--epochs", s.epochs, "the first one included")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--repeat", s.repeat, "uses each sample so many times an epoch")
+  app.add_option("--repeat", s.repeat, "how often an epoch uses each sample")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--pipeline", s.pipeline,
                  "train: random resized crop and flip (32 x 32: pad by 4, crop, flip); eval: the "
@@ -145,7 +145,7 @@ void add_options(CLI::App& app, LoaderSetting& s) {
       ->check(word_of({"train", "eval"}));
   app.add_option("--output", s.output, "uint8, or normalised float32 or bf16")
       ->check(word_of({"uint8", "float32", "bf16"}));
-  app.add_option("--order", s.order, "of the train pipeline")
+  app.add_option("--order", s.order, "order of the train pipeline")
       ->check(word_of({"sequential", "random", "quasi_random"}));
   app.add_option("--resize_filter", s.resize_filter)->check(word_of({"triangle", "area"}));
   app.add_flag("--ffcv_exact", s.ffcv_exact, "the very pixels that FFCV gives");

@@ -127,7 +127,7 @@ int bench_overhead_command(const Words& words) {
   StepSetting setting{
       .model = "resnet20", .batch_size = 128, .resolution = 32, .repeats = 5, .algorithms = {}};
   app.option_defaults()->always_capture_default();
-  app.add_option("--precision", setting.precision, "of the whole step")
+  app.add_option("--precision", setting.precision, "precision of the whole step")
       ->check(word_of(step_precisions));
   app.add_option("--device", setting.device, "where to compute")->check(word_of(step_devices));
   const auto& json = add_json(app);

@@ -315,7 +315,7 @@ int bench_step_command(const Words& words) {
                  "beside channels_last and label_smoothing; with values: 'cutout: {length: 0.3}'")
       ->default_str("");
   app.add_option("--steps", setting.steps, "steps a repeat")->check(positive());
-  app.add_option("--repeats", setting.repeats, "the median of so many is reported")
+  app.add_option("--repeats", setting.repeats, "number of repeats; their median is reported")
       ->check(positive());
   app.add_flag("--operators", operators,
                "what each operator and range takes of a step, on the host, and how many copies "

@@ -179,7 +179,7 @@ int check_command(const Words& words) {
   app.add_option("--steps", options.steps, "steps that are compared")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--free_steps", options.free_steps,
-                 "further ones, in which each side goes on by itself: their losses are shown")
+                 "further steps that each side takes by itself; their losses are shown")
       ->check(CLI::Range(0, 1 << 20));
   const auto& json = add_json(app);
   if (!parse(app, words)) return 0;

@@ -197,7 +197,7 @@ int data_verify_command(const Words& words) {
   add_shard_columns(app, columns);
   std::string local_dir;
   app.add_option("--local_dir", local_dir,
-                 "of compressed MDS shards: the folder that they are unpacked to, as in the recipe "
+                 "the folder that compressed MDS shards are unpacked to, as in the recipe "
                  "(default: the\nuser's cache)");
   add_threads(app, threads);
   if (!parse(app, words)) return 0;

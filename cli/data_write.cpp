@@ -120,13 +120,13 @@ void add_options(CLI::App& app, Setting& s) {
                  "webdataset's files, fields of a .beton file")
       ->default_str("");
   app.add_option("--classes", s.classes,
-                 "of a list whose labels are names: a file with a name a line, or another list");
+                 "names of a list's labels: a file with a name a line, or another list");
   app.add_option("--images_dir", s.images_dir,
-                 "of a list: the folder that its paths begin in (default: its own)");
+                 "the folder that a list's paths begin in (default: the list's)");
   app.add_option("--output,--write_path", s.output,
                  "the .beton file to write: a path, or s3://bucket/key")
       ->required();
-  app.add_option("--split", s.split, "train or val (not of a .beton file)")
+  app.add_option("--split", s.split, "train or val; a .beton file has no parts")
       ->check(word_of({"train", "val"}));
   app.add_option("--subset", s.subset, "only the first N samples; -1 = all");
   app.add_option("--rows", s.rows, "only these samples, in this order: 0-99,200,300-");
@@ -141,12 +141,12 @@ void add_options(CLI::App& app, Setting& s) {
       ->check(word_of({"keep", "raw", "jpg", "proportion", "smart"}));
   app.add_option("--max_resolution", s.max_resolution,
                  "images with a longer side are shrunk to it; -1 = none");
-  app.add_option("--smart_threshold", s.smart_threshold, "bytes, of --write_mode smart")
+  app.add_option("--smart_threshold", s.smart_threshold, "bytes, for --write_mode smart")
       ->default_str("");
-  app.add_option("--jpeg_quality", s.write.pack.jpeg_quality, "of images that are encoded")
+  app.add_option("--jpeg_quality", s.write.pack.jpeg_quality, "quality of encoded images")
       ->check(CLI::Range(1, 100));
   app.add_option("--compress_probability", s.write.pack.compress_probability,
-                 "of --write_mode proportion")
+                 "probability of JPEG in --write_mode proportion")
       ->check(CLI::Range(0., 1.));
   app.add_option("--passthrough", s.write.pack.passthrough,
                  "true: JPEG files that are small enough are taken over without loss; false: they "
@@ -160,7 +160,7 @@ void add_options(CLI::App& app, Setting& s) {
   app.add_option("--num_workers", s.write.num_workers,
                  "threads; 0 = one for each processor. The file does not depend on it")
       ->check(CLI::Range(0, 1024));
-  app.add_option("--seed", s.write.pack.seed, "of the draws of --write_mode proportion");
+  app.add_option("--seed", s.write.pack.seed, "seed of the draws of --write_mode proportion");
   app.add_option("--on_bad_sample", s.on_bad_sample,
                  "error; skip: no row; replace: a row with image and label of the nearest good "
                  "sample before it (for the first ones: after)")
@@ -191,7 +191,7 @@ std::shared_ptr<Source> open(const Setting& s) {
       s.format == "webdataset" || s.format == "mds" || s.format == "csv" || s.format == "beton";
   if (!s.targets.empty() && !has_numbers)
     throw UserError("--targets: needs --format webdataset, mds, csv or beton; " + s.format +
-                    " has classes alone");
+                    " has only classes");
   std::error_code error;
   if (names_one_part(s) && s.format == "webdataset") {
     WebDatasetParams shards;

@@ -56,8 +56,8 @@ void check_classes(const std::string& path, const std::vector<std::string>& data
   if (data.empty() || trained.empty() || data == trained) return;
   throw UserError(path + ": has the classes " + first_few(data) + "; " + recipe.options.load_path +
                   " was trained on " + first_few(trained) +
-                  ": the same label would mean two things; give the data class folders, or labels "
-                  "of a list, of these names, of which some may be missing");
+                  ": the same label would mean two things; give the data class folders or list "
+                  "labels of these names; some may be missing");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Launch {
   int64_t machines() const { return world_size / ranks; }
   /// A single rank without launcher options runs in the launcher's own process.
   bool supervised() const { return !reason().empty(); }
-  /// The option that requires ranks in processes of their own; empty: none does.
+  /// The option that requires ranks in processes of their own; empty if no option does.
   std::string reason() const {
     if (world_size > 1) return "-n";
     if (max_restarts > 0) return "--max_restarts";

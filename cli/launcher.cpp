@@ -31,17 +31,17 @@ constexpr int user_error_status = 2;
 
 /// Seconds between SIGTERM or Ctrl-C and SIGKILL, unless --grace_seconds is given.
 constexpr double usual_grace_seconds = 30;
-/// A save without progress for so many seconds counts as stopped. A store may take long to assemble
-/// the parts of an object.
+/// A save without progress for this many seconds counts as stopped. A store may take long to
+/// assemble the parts of an object.
 constexpr double save_silence_seconds = 30;
 /// After the failure of a rank the others have settle_seconds to end by themselves, then
 /// failure_grace_seconds between SIGTERM and SIGKILL.
 constexpr double failure_grace_seconds = 3, settle_seconds = 1;
 /// Seconds to wait for the launchers of other machines: at the start, and before the store ends.
 constexpr double meeting_seconds = 300, leave_seconds = 10;
-/// A run that refuses its input has ended and removed its folder within so many seconds.
+/// A run that refuses its input has ended and removed its folder within this many seconds.
 constexpr double refusal_seconds = 10;
-/// The launcher that hosts the store counts as gone after so many seconds without an answer.
+/// The launcher that hosts the store counts as gone after this many seconds without an answer.
 constexpr double silence_seconds = 30;
 constexpr auto wait_between_looks = std::chrono::milliseconds(50);
 

@@ -166,7 +166,7 @@ constexpr const char* help =
   composer model info NAME|-f RECIPE [--batch_size B] [--json]
                                               a network's layers, FLOPs, memory and receptive field
   composer plan-scale -f RECIPE --gpus 8,64 --gpu h200 --network 400g [--price_per_hour P] [--json]
-                                              what the training comes to on so many GPUs: images/s, time, cost
+                                              an estimate of the training on many GPUs: images/s, time, cost
   composer trace analyze DIR|FILE... [--json] [--html F]
                                               where the time of the profiler's traces went, and what would help most
   composer trace diff A B [--json]            what two traces do differently in a step

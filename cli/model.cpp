@@ -162,7 +162,7 @@ int model_info_command(const Words& words) {
   if (batch_size) subject.batch_size = *batch_size;
   if (subject.image == ImageSize{})
     throw UserError("composer model info: " + subject.name +
-                    " does not say which images it is for; give --resolution");
+                    " does not tell its image size; give --resolution");
 
   auto& model = *subject.model;
   std::vector<int64_t> input{1, image_channels(model).value_or(3), subject.image.height,

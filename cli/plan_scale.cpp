@@ -223,7 +223,7 @@ void warn_of_effects(const CLI::App& app, const Given& given, const Assumptions&
 
 int plan_scale_command(const Words& words) {
   CLI::App app(
-      "Says what a recipe's training comes to on so many GPUs, without any: images/s, time, cost,\n"
+      "Estimates a recipe's training on many GPUs, without any: images/s, time, cost,\n"
       "sums of gradients and how much of them the backward pass hides, loader cores, network,\n"
       "storage, checkpoints, failures. The formulas and their errors: docs/scale.md.",
       "plan-scale");
@@ -238,15 +238,15 @@ int plan_scale_command(const Words& words) {
   app.add_option("--gpu", given.gpu, names_of(known_gpus()))->required();
   app.add_option(
       "--network", given.network,
-      "of one card: " + names_of(known_networks()) + " (needed for more than one machine)");
+      "speed of one card: " + names_of(known_networks()) + " (needed for more than one machine)");
   app.add_option("--network_cards", assumptions.cards,
-                 "of a machine (default: the GPU's usual machine's)")
+                 "cards of a machine (default: as many as its GPU's usual machine)")
       ->check(CLI::Range(1, 64));
   app.add_option("--batch_per_gpu", given.batch_per_gpu,
                  "images, in place of the recipe's train_batch_size over all GPUs")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   app.add_option("--kernels", given.kernels,
-                 "whose rate: pytorch, or mlperf, the fastest published (default: pytorch)")
+                 "kernels that count: pytorch, or mlperf, the fastest published (default: pytorch)")
       ->check(word_of({"pytorch", "mlperf"}));
   app.add_option("--mfu", assumptions.mfu,
                  "share of the published peak that steps reach, as the callback mfu logs it")
@@ -254,33 +254,33 @@ int plan_scale_command(const Words& words) {
       ->check(CLI::Range(1e-6, 1.0));
   app.add_option("--from", given.from,
                  "folder of a run of one process, whose measured step takes the table's place");
-  app.add_option("--price_per_hour", assumptions.price_per_hour, "of one GPU")
+  app.add_option("--price_per_hour", assumptions.price_per_hour, "price of one GPU")
       ->check(not_negative());
   app.add_option("--images_per_s_per_core", given.images_per_s_per_core,
-                 "of the loader, as composer bench loader gives it")
+                 "rate of the loader, as composer bench loader gives it")
       ->check(positive());
   app.add_option("--cores_per_gpu", assumptions.cores_per_gpu,
-                 "that load (default: as many as it takes)")
+                 "cores that load (default: as many as it takes)")
       ->check(positive());
-  app.add_option("--bytes_per_image", given.bytes_per_image, "in the storage")->check(positive());
+  app.add_option("--bytes_per_image", given.bytes_per_image, "stored bytes")->check(positive());
   app.add_option("--write_gb_s", given.write_gb_s, "GB/s of the disk for checkpoints (default: 1)")
       ->check(positive());
   app.add_option("--gpu_hours_per_failure", assumptions.gpu_hours_per_failure,
                  "mean hours of a GPU until one fails; 0 = never (default: 50000)")
       ->check(not_negative());
   app.add_option("--restart_seconds", assumptions.restart_seconds,
-                 "from a failure until training goes on (default: 180)")
+                 "seconds from a failure until training goes on (default: 180)")
       ->check(not_negative());
   app.add_option("--spread", assumptions.spread,
                  "standard deviation of a GPU's own time in a step, a share of it (default: 0)")
       ->check(not_negative())
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--straggler", assumptions.straggler,
-                 "times that one GPU is slower than the others, in the simulation (default: 1)")
+                 "slowdown of one GPU against the others, in the simulation (default: 1)")
       ->check(positive())
       ->check(CLI::Range(1.0, 1000.0));
   app.add_option("--simulated_steps", assumptions.simulated_steps,
-                 "of the simulation beside the formulas; 0 = none (default: 20)")
+                 "steps of the simulation beside the formulas; 0 = none (default: 20)")
       ->check(CLI::Range(0, 100000));
   app.add_option("--link_gb_s", given.link_gb_s, "GB/s of a GPU to the others of its machine")
       ->check(positive());

@@ -264,8 +264,8 @@ int predict_by_recipe(const Words& words) {
   for (const auto& key : recipe.automatic)
     if (key.ends_with(".num_classes") || key.ends_with(".crop_size"))
       throw UserError(key +
-                      ": is auto, which the data of a training decide; give a number, or leave out "
-                      "-f where --load_path is a checkpoint: it has the recipe of its run");
+                      ": is auto, which only training data decide; give a number or, if "
+                      "--load_path is a checkpoint, leave out -f: it has the recipe of its run");
   if (!recipe.val_dataset)
     log::info("no val_dataset in the recipe: images are prepared as train_dataset." +
               recipe.train_dataset->name() + " prepares them for evaluation");
@@ -301,7 +301,7 @@ int predict_by_model(const Words& words) {
   app.add_option("--model", model, "a folder that `composer export` or `composer quantize` wrote")
       ->required();
   predict.add_to(app);
-  app.add_option("--precision", precision, "of numbers that are no codes: fp32 or bf16")
+  app.add_option("--precision", precision, "type of numbers that are no codes: fp32 or bf16")
       ->check(CLI::IsMember(run_precision_words));
   app.add_option("--batch_size", options.batch_size, "images that are classified together")
       ->check(positive());

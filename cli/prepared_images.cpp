@@ -75,7 +75,7 @@ void check_names(const std::string& path, const TrainedNetwork& network) {
   throw UserError(path + " has the classes " + first_few(folders) +
                   "; the network was trained on " + first_few(network.class_names) +
                   ": the same label would mean two things; give the data class folders of these "
-                  "names, of which some may be missing");
+                  "names; some may be missing");
 }
 
 PreparedImages open_images(const ImageRequest& request, const TrainedNetwork& network) {

@@ -282,7 +282,7 @@ void quantize(const QuantizeOptions& options) {
   auto coded = calibration.network(names_of(kept));
   if (judge && report.after.empty()) report.after = judge->of(coded);
   if (coded.quantization.empty())
-    log::warn("no layer computes with codes: the network is as slow and as exact as before");
+    log::warn("no layer computes with codes: the network stays as slow and as exact as it was");
   put_metrics(report.after, coded);
   const auto errors = calibration.errors(coded);
   report.layers = layers_of(coded, errors, kept);

@@ -240,7 +240,7 @@ int list_command(const Words& words) {
   std::string kind;
   auto known = kinds(&CatalogBase::plural);
   known.emplace_back("recipes");
-  app.add_option("kind", kind, "of component, or recipes")->check(word_of(known));
+  app.add_option("kind", kind, "kind of component, or recipes")->check(word_of(known));
   if (!parse(app, words)) return 0;
 
   if (kind == "recipes") {
@@ -263,7 +263,7 @@ int describe_command(const Words& words) {
   CLI::App app("Describes a component and its hyperparameters.", "describe");
   std::string kind, name;
   const auto known = kinds(&CatalogBase::kind);
-  app.add_option("kind", kind, "of component")->required()->check(word_of(known));
+  app.add_option("kind", kind, "kind of component")->required()->check(word_of(known));
   app.add_option("name", name, "as `composer list` shows it")->required();
   check_kind_and_name(words);
   if (!parse(app, words)) return 0;

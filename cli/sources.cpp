@@ -213,14 +213,14 @@ void add_threads(CLI::App& app, int& threads) {
 
 void add_shard_columns(CLI::App& app, ShardColumns& columns) {
   app.add_option("--image", columns.image,
-                 "of shards and lists: what the images are, as of data write")
+                 "what the images of shards and lists are, as for data write")
       ->capture_default_str();
   app.add_option("--label", columns.label, "likewise what the classes are")->capture_default_str();
   app.add_option("--targets", columns.targets,
-                 "of shards and lists: what numbers there are in place of classes "
+                 "numbers of shards and lists in place of classes "
                  "(docs/targets.md)");
   app.add_option("--images_dir", columns.images_dir,
-                 "of a list: the folder that its paths begin in (default: its own)");
+                 "the folder that a list's paths begin in (default: the list's)");
 }
 
 OpenedSet open_shards(const std::string& path, bool is_train, const ShardColumns& columns) {

@@ -23,8 +23,8 @@ struct OpenedSet;
 struct ShardColumns {
   std::string image = "auto";
   std::string label = "auto";
-  std::vector<std::string> targets;  ///< as of FfcvParams
-  std::string images_dir;            ///< as of ImageListParams
+  std::vector<std::string> targets;  ///< see FfcvParams
+  std::string images_dir;            ///< see ImageListParams
 };
 
 void add_shard_columns(CLI::App& app, ShardColumns& columns);

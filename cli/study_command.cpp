@@ -82,13 +82,13 @@ void add_study_options(CLI::App& app, StudyOptions& options, int64_t seeds) {
   options.seeds = seeds;
   add_recipe(app, options.file, "the quickstart");
   app.add_option("--seeds", options.seeds,
-                 "of each variant: the recipe's seed and those after it (default: " +
+                 "seeds of each variant: the recipe's and those after it (default: " +
                      std::to_string(seeds) + ")");
   app.add_option("--metric", options.metric,
-                 "what the variants are compared by, at the end of training (default: the "
-                 "evaluation's accuracy, or what it has in its place)");
+                 "metric that compares the variants at the end of training (default: the "
+                 "evaluation's accuracy, or its metric in place of one)");
   app.add_option("--target", options.target,
-                 "METRIC=VALUE: images and seconds until it is reached are counted");
+                 "METRIC=VALUE: counts images and seconds until it is reached");
   app.add_option("--jobs", options.jobs,
                  "trainings at a time, which share the processors (default: 1)");
   app.add_option("--output", options.output,

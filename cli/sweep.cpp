@@ -105,7 +105,7 @@ void check_rounds(const std::vector<HalvingRound>& rounds,
                       " rounds would train for 1/" +
                       std::to_string(std::llround(1 / rounds[0].length)) + " of max_duration " +
                       options.max_duration.str() +
-                      ", of which nothing is left; give max_duration in ba, or fewer points");
+                      ", which rounds to 0; give max_duration in ba, or fewer points");
     }
   }
 }
@@ -180,18 +180,18 @@ nlohmann::ordered_json plan_of(const SweepOptions& options, const std::string& m
 int sweep_command(const Words& words) {
   CLI::App app(
       "Trains a recipe with several values of its keys, --lr 0.1,0.2,0.4 --scale_schedule_ratio "
-      "0.25,0.5,1, and\nsays which is best. Started again after a kill it goes on.",
+      "0.25,0.5,1, and\nsays which is best. Started again after a kill, it continues.",
       "sweep");
   StudyOptions options;
   SweepOptions own;
   app.add_option("--random", own.random,
-                 "points of the grid that are drawn, in place of all; LOW..HIGH is drawn from too, "
-                 "uniformly in the logarithm");
+                 "number of points to draw from the grid, in place of all; from LOW..HIGH they are "
+                 "drawn uniformly in the logarithm");
   app.add_flag("--halving", own.halving,
                "successive halving: all points for a short time, the best third for three times as "
                "long, and so on");
   app.add_option("--price_per_hour", own.price_per_hour,
-                 "of this machine: what each training costs is told too")
+                 "price of this machine; adds the cost of each training")
       ->check(positive());
   add_study_options(app, options, 1);
   if (!parse(app, words)) return 0;
@@ -204,7 +204,7 @@ int sweep_command(const Words& words) {
   const auto& axes = divided_words.axes;
   if (axes.empty())
     throw UserError(
-        "composer sweep: no key has several values; give some, separated by commas alone: --lr "
+        "composer sweep: no key has several values; give some, separated only by commas: --lr "
         "0.05,0.1,0.2");
   for (const auto& axis : axes) {
     if (axis.key == "seed")
@@ -220,8 +220,8 @@ int sweep_command(const Words& words) {
       is_random ? drawn_points(axes, own.random, seed_of(file, divided_words, option_names(app)))
                 : grid_of(axes);
   if (is_random && std::ssize(points) < own.random)
-    log::warn("--random: there are " + std::to_string(points.size()) +
-              " points only; all are taken");
+    log::warn("--random: there are only " + std::to_string(points.size()) +
+              " points; all are used");
   const auto candidates = candidates_of(file, divided_words, points, option_names(app));
   const auto rounds =
       own.halving ? halving_rounds(std::ssize(candidates)) : std::vector<HalvingRound>{};
@@ -235,13 +235,13 @@ int sweep_command(const Words& words) {
   if (own.price_per_hour > 0) study.price_per_hour = own.price_per_hour;
   if (own.halving)
     study.notes.emplace_back(
-        "each round trains afresh, with schedules of its own length; only the last has the "
-        "recipe's");
+        "each round starts from new weights, with schedules of its own length; only the last "
+        "has the recipe's length");
   const auto best =
       own.halving ? train_rounds(progress, candidates, rounds) : train_grid(progress, candidates);
   if (options.seeds == 1)
     study.notes.emplace_back(
-        "with one seed the noise is unknown: the best may be so by chance; --seeds 3 tells");
+        "with one seed the noise is unknown, and the best may be best by chance; give --seeds 3");
   else if (const auto note = best ? note_on_best(study) : std::nullopt)
     study.notes.push_back(*note);
   const auto best_file = progress.folder().path() / "best.yaml";

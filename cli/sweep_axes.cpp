@@ -49,7 +49,7 @@ class ValueReader {
       words.push_back(word(" ]"));
     }
     ++at_;
-    if (words.empty()) fail("[] is empty; none is an empty list");
+    if (words.empty()) fail("[] is empty; write none for an empty list");
     return words;
   }
 
@@ -90,7 +90,7 @@ std::optional<SweepAxis::Range> range_in(const std::string& key, const std::stri
   if (!low || !high) return {};
   if (!(*low > 0) || !(*high > *low) || !std::isfinite(*high))
     throw UserError("--" + key + ": '" + text +
-                    "' is no range: values are drawn in proportion, so it is to be LOW..HIGH with "
+                    "' is no range: values are drawn on a logarithmic scale; give LOW..HIGH with "
                     "0 < LOW < HIGH");
   const auto is_whole = [](const std::string& number) {
     return number.find_first_not_of("0123456789") == std::string::npos;
@@ -162,7 +162,7 @@ std::vector<SweepPoint> grid_of(const std::vector<SweepAxis>& axes) {
   for (const auto& axis : axes)
     if (axis.range)
       throw UserError("--" + axis.key +
-                      ": a range is drawn from: say how often with --random N, or give values: "
+                      ": a range needs --random N, the number of points to draw; or give values: "
                       "a,b,c");
   if (size_of(axes) > most_points)
     throw UserError("composer sweep: the grid has more than " + std::to_string(most_points) +

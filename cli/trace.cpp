@@ -35,7 +35,7 @@ int trace_now_command(const Words& words) {
   app.option_defaults()->always_capture_default();
   app.add_option("run", folder, "the run's folder")->required();
   app.add_option("--steps", steps, "how many, from 1 to 1000");
-  app.add_option("--wait", seconds, "most seconds to wait for the files");
+  app.add_option("--wait", seconds, "the most seconds to wait for the files");
   if (!parse(app, words)) return 0;
   if (steps < 1 || steps > 1000) throw UserError("--steps: must be from 1 to 1000");
   if (!(seconds > 0)) throw UserError("--wait: must be above 0 seconds");
@@ -97,7 +97,7 @@ int analyze_command(const Words& words) {
   app.add_flag("--as_hta", rules.as_hta, as_hta_help);
   app.add_option("--kernel_delay_us", delay_us,
                  "microseconds: shorter gaps between kernels are kernel wait (default 30)");
-  app.add_option("--kernels", rules.most_kernels, "that are listed by name (default 10)");
+  app.add_option("--kernels", rules.most_kernels, "kernels that are listed by name (default 10)");
   app.add_option("--queue_capacity", rules.queue_capacity,
                  "launches with which a stream's queue is full (default 1024)");
   if (!parse(app, words)) return 0;
@@ -112,7 +112,7 @@ int analyze_command(const Words& words) {
   const auto analysis = analyze_traces({paths.begin(), paths.end()}, rules, names, counters);
   for (const auto& file : analysis.counter_traces) log::info(file + ": written");
   if (!counters.empty() && analysis.counter_traces.empty())
-    log::warn("--counters: no trace has a device, of which there would be counters");
+    log::warn("--counters: nothing is written, as no trace has a device");
   output.write(analysis, report_of(analysis));
   return 0;
 }

@@ -35,9 +35,9 @@
 namespace composer {
 namespace {
 
-/// The schedule has at most so many rows; more changes are thinned out.
+/// The most rows of the printed schedule; further changes are thinned out.
 constexpr size_t most_rows = 40;
-/// Of a longer run, only every n-th batch is examined.
+/// The most batches that are examined: in a longer run only every n-th.
 constexpr int64_t most_looks = 200000;
 
 int64_t number_of_weights(const Model& model) {

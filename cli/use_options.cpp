@@ -20,7 +20,7 @@ RecipeFile recipe_inside(const std::string& path) {
     throw UserError("-f: missing: " + path +
                     " was made from C++ without a recipe; name one that describes its network");
   throw UserError("-f: missing: " + path +
-                  " holds weights alone; name the recipe that describes their network");
+                  " holds only weights; name the recipe that describes their network");
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class FullScreen {
     put(screen + "\x1b[J");
   }
 
-  /// Waits at most so many seconds for a key; nothing when none came, 'q' when none can come any
+  /// Waits at most this many seconds for a key; nothing when none came, 'q' when none can come any
   /// more.
   std::optional<char> key(double seconds) const {
     pollfd input{before_ ? STDIN_FILENO : -1, POLLIN, 0};

@@ -130,8 +130,8 @@ TakenNetwork take_from_checkpoint(const std::string& path, std::string weights) 
 TakenNetwork take_from_export(const std::string& path, const std::string& weights) {
   TakenNetwork taken{read_network(path), read_weights(weights_file(path))};
   if (!weights.empty() && weights != taken.network.weights)
-    throw UserError("--weights: " + path + " holds those of " + taken.network.weights +
-                    " alone; export the checkpoint that it came from");
+    throw UserError("--weights: " + path + " holds only those of " + taken.network.weights +
+                    "; export the checkpoint that it came from");
   return taken;
 }
 
@@ -144,7 +144,7 @@ TakenNetwork take_from_file(const std::string& path, const std::string& weights)
   const auto told = read_provenance(path);
   if (told.recipe.empty())
     throw UserError(path +
-                    ": holds weights alone: nothing tells what their network is; give a checkpoint "
+                    ": holds only weights: nothing tells what their network is; give a checkpoint "
                     "folder, or what `composer export` made");
   if (!weights.empty())
     throw UserError("--weights: " + path + " holds one set of weights; leave it out");

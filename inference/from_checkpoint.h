@@ -15,8 +15,8 @@ struct TakenNetwork {
   TensorMap state;         ///< all parameters and buffers under PyTorch's names
 };
 
-/// The network of a checkpoint folder with its recipe's surgery, as evaluation runs it; of a folder
-/// that `composer export` wrote; or of a .safetensors file that contains its recipe. weights:
+/// Takes the network from a checkpoint folder with its recipe's surgery, as evaluation runs it,
+/// from a folder that `composer export` wrote, or a .safetensors file with its recipe. weights:
 /// "model", or the name of an algorithm that averages weights; empty: the weights that evaluation
 /// uses. Metrics are included for the weights that were evaluated. UserError names what is missing
 /// at `path`, or the operation that nn/network/operations.h does not have.

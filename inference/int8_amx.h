@@ -19,7 +19,7 @@ inline constexpr int vnni_rows = 7;
 /// Input pixels at equal distances, Product::pixel_stride.
 struct PixelTile {
   const uint8_t* first;
-  int32_t indices[pixels];  ///< of each pixel's output; negative: the pixel has no output
+  int32_t indices[pixels];  ///< index of each pixel's output; negative: it has none
   bool follows;             ///< true if the indices are consecutive
 };
 

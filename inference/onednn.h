@@ -10,7 +10,7 @@
 
 namespace composer {
 
-/// Function: the type of the operator's kernel. Throws c10::Error where LibTorch has no operator of
+/// Function: the type of the operator's kernel. Throws c10::Error if LibTorch has no operator of
 /// that name and type.
 template <class Function>
 c10::TypedOperatorHandle<Function> find_operator(const char* name, const char* overload = "") {

@@ -51,7 +51,7 @@ class PassValues {
 void check_precision(const TrainedNetwork& network, RunPrecision precision) {
   if (precision == RunPrecision::fp32) return;
   if (!network.quantization.empty())
-    throw UserError("bf16: a quantized network runs by its codes, and in fp32 where it has none");
+    throw UserError("bf16: a quantized network computes with codes, and where it has none in fp32");
   if (!find_operator<bool()>("mkldnn::_is_mkldnn_bf16_supported").call())
     throw UserError("bf16: this processor has no instructions for it");
 }
@@ -363,8 +363,8 @@ Runtime::Runtime(const TrainedNetwork& network, RunPrecision precision) {
   if (!network.quantization.empty() &&
       network.quantization.activation_bits > activation_bits_here())
     log::warn(
-        "this processor has no instructions for sums of 8-bit products, which overflow: results "
-        "differ from those elsewhere; quantize with --activation_bits 7");
+        "this processor's sums of 8-bit products overflow: results differ from those elsewhere; "
+        "quantize with --activation_bits 7");
   const c10::InferenceMode inference;
   plan_ = std::make_unique<const Plan>(network, precision);
 }

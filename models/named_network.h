@@ -33,7 +33,7 @@ class NamedNetwork : public Model {
   int64_t num_classes_, stride_;
 };
 
-/// The size that `sizes`, pairs of a model_name and a size, has for `model_name`. UserError where
+/// The size that `sizes`, pairs of a model_name and a size, has for `model_name`. UserError if
 /// it has none.
 const auto& size_of(const auto& sizes, std::string_view model_name) {
   const auto found =

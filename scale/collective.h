@@ -8,7 +8,7 @@ namespace composer {
 struct Cluster {
   int64_t gpus = 1;
   int64_t per_machine = 1;  ///< GPUs in a machine; `gpus` is a multiple of it, or less
-  Link inside;              ///< from a GPU to the others in its machine
+  Link inside;              ///< link from a GPU to the others in its machine
   Link between;             ///< a GPU's share of its machine's network cards
   int64_t of_image = 1;     ///< neighbouring GPUs that share images (spatial_ranks)
 

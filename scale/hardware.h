@@ -33,7 +33,7 @@ struct Gpu {
   double memory_bytes = 0, memory_bytes_per_s = 0;
   int64_t per_machine = 0;  ///< GPUs in the usual machine
   int64_t cards = 0;        ///< network cards in the usual machine
-  Link inside;              ///< to the other GPUs in the machine, as all-reduces reach it
+  Link inside;              ///< link to the machine's other GPUs, as all-reduces reach it
   double host_bytes_per_s = 0;
   std::string source;  ///< source of the figures on memory, machine and links
 };

@@ -28,7 +28,7 @@ struct Training {
   struct Part {
     ImageWork work;
     double batches = 0;               ///< batches of images of this size
-    std::optional<ImageWork> rows{};  ///< with spatial_ranks: the work of the rank with most rows
+    std::optional<ImageWork> rows{};  ///< work of the rank with most rows, with spatial_ranks
 
     const ImageWork& of_rank() const { return rows ? *rows : work; }
   };
@@ -44,7 +44,7 @@ struct Training {
   double bucket_bytes = 25 << 20;
   int64_t microbatches = 1;
   Divided divided = Divided::nothing;  ///< what the GPUs shard
-  TrainedParameters weights{};         ///< that are divided
+  TrainedParameters weights{};         ///< the trained parameters that are divided
   int64_t weight_bytes = 4;            ///< bytes of a weight's element as fsdp gathers it
   int64_t spatial_ranks = 1;
   double state_numbers = 1;  ///< optimizer state per trained parameter
@@ -72,7 +72,7 @@ struct Assumptions {
   double gpu_hours_per_failure = 50000;
   double restart_seconds = 180;
   double price_per_hour = 0;    ///< price of a GPU
-  int64_t simulated_steps = 0;  ///< 0: none
+  int64_t simulated_steps = 0;  ///< steps of the simulation; 0: no simulation
   /// Gradients are summed during the backward pass; false if the sums take the processors that it
   /// needs.
   bool overlap = true;

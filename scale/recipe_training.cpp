@@ -20,7 +20,7 @@ constexpr double most_images = 9007199254740992.0;
 
 /// The loader's rate and the size of a sample for a kind of data set.
 struct SampleFacts {
-  double bytes;              ///< of a sample in the storage; 0: nothing is stored
+  double bytes;              ///< bytes of a stored sample; 0: nothing is stored
   double images_per_s_core;  ///< 0: loading costs nothing
   std::string rate_source, bytes_source;
 };

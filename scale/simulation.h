@@ -19,7 +19,7 @@ struct SimulatedJob {
   std::vector<double> slower = {};          ///< factors on the first GPUs' times
   std::vector<double> slower_network = {};  ///< factors on the first machines' network times
   FailureModel failures = {};
-  int64_t checkpoint_every = 0;  ///< steps; 0: none
+  int64_t checkpoint_every = 0;  ///< steps between checkpoints; 0: no checkpoints
 };
 
 struct SimulatedRun {

@@ -33,7 +33,7 @@ struct ImageWork {
     int64_t gradient_elements = 0;
     double flops_forward = 0;
     std::optional<size_t> unit{};    ///< the unit that gathers its weights (TrainedParameters)
-    RowsSent forward{}, backward{};  ///< before the operation in each pass
+    RowsSent forward{}, backward{};  ///< rows sent before the operation in each pass
   };
 
   ImageSize size;

@@ -10,7 +10,7 @@ namespace composer {
 bool nearest_offsets_fused(const WarpAxis& x, const WarpAxis& y, float row, const WarpFrame& from,
                            int32_t* offsets);
 
-/// For three channels.
+/// Writes n pixels of a row, with three channels, by bilinear sampling.
 bool bilinear_row_fused(const WarpAxis& x, const WarpAxis& y, float row, const WarpFrame& from,
                         int64_t n, uint8_t* out);
 

@@ -28,7 +28,7 @@ double bandwidth_of(const RankTrace& trace, const TraceEvent& event) {
   return bandwidth >= 0 && bandwidth < most ? bandwidth : 0;
 }
 
-/// The running sums of the changes in both maps, in the order of their time; of changes at one time
+/// The running sums of the changes in both maps, in the order of their time. At equal times
 /// those in `first` come first. Keys of `second` are keys of `first`.
 template <class Key>
 std::map<Key, CounterSeries> running_sums(std::map<Key, CounterSeries> first,

@@ -13,7 +13,7 @@
 
 namespace composer {
 
-/// From `time_ns` on the counter has this value.
+/// The value that a counter has from `time_ns` on.
 struct CounterPoint {
   int64_t time_ns = 0;
   double value = 0;

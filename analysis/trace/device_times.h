@@ -100,7 +100,7 @@ struct KernelTime {
   KernelType type = KernelType::computation;
   int64_t calls = 0;
   int64_t sum_ns = 0;
-  double max_ns = 0, min_ns = 0, mean_ns = 0, deviation_ns = 0;  ///< of a call
+  double max_ns = 0, min_ns = 0, mean_ns = 0, deviation_ns = 0;  ///< times of one call
 };
 
 /// Ordered by type, then by sum from the largest (hta/analyzers/breakdown_analysis.py,

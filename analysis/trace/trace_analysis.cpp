@@ -298,8 +298,7 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
   }
   std::vector<std::string> empty;
   for (const auto& rank : analysis.ranks)
-    if (rank.events == 0)
-      empty.push_back(rank.file + ": has no events with a duration, of which times would be told");
+    if (rank.events == 0) empty.push_back(rank.file + ": has no events with a duration to analyse");
   if (empty.size() == analysis.ranks.size()) throw UserError(empty);
   analysis.warnings.insert(analysis.warnings.end(), empty.begin(), empty.end());
   if (!traces.files.empty()) analysis.recipe = recipe_of(traces.files.front().path);

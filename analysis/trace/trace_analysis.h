@@ -73,7 +73,7 @@ RankAnalysis analyze(const RankTrace& trace, const TraceRules& rules, const Rang
 /// UserError if no trace has an event with a duration, a warning if some trace has none. A rank
 /// that stands behind a trace's events counts too; UserError if two traces then have the same rank.
 /// A warning if the ranks have no step in common. `counters`: the folder for traces with counters
-/// (write_counter_trace) of the ranks with a device; empty: none are written.
+/// (write_counter_trace) of the ranks with a device; empty to write none.
 TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
                              const TraceRules& rules, const RangeNames& names,
                              const std::filesystem::path& counters = {});

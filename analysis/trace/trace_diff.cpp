@@ -29,7 +29,7 @@ const TraceFile& file_of_rank(const TraceFiles& traces, const DiffSide& side,
 int64_t number_of_step(const std::vector<ProfilerStep>& steps, const DiffSide& side,
                        const std::filesystem::path& file) {
   if (steps.empty())
-    throw UserError(file.string() + ": marks no steps (ProfilerStep#N), which are compared");
+    throw UserError(file.string() + ": marks no steps (ProfilerStep#N) to compare");
   if (!side.step) return std::ranges::min(steps, {}, &ProfilerStep::number).number;
   if (std::ranges::find(steps, *side.step, &ProfilerStep::number) != steps.end()) return *side.step;
   std::vector<std::string> numbers;

@@ -86,13 +86,13 @@ ordered_json json_of(const DeviceAnalysis& device) {
           {"launches", json_of(device.launches)}};
 }
 
-/// How a part is called: "forward", "algorithm mixup".
+/// The name of a part: "forward", "algorithm mixup".
 std::string label(const PartKey& key) {
   return std::string(name(key.part)) + (key.name.empty() ? "" : " " + key.name);
 }
 
 ordered_json json_of(const TracedStep& step) {
-  // Labels are unique; looking for each would make this quadratic.
+  // Labels are unique: emplace_back() saves a search for each.
   ordered_json::object_t parts;
   for (const auto& [key, ns] : step.parts) parts.emplace_back(label(key), ns);
   return {{"number", step.number}, {"total_ns", step.total_ns}, {"parts_ns", std::move(parts)}};

@@ -8,7 +8,7 @@
 namespace composer {
 namespace {
 
-/// In lower case.
+/// Names of system files and folders, in lower case.
 constexpr std::string_view kSystemNames[] = {
     // macOS
     ".appledouble", ".apdisk", ".ds_store", ".fseventsd", ".spotlight-v100", ".temporaryitems",

@@ -56,7 +56,7 @@ struct LoaderOptions {
   int64_t world_size = 1;
   /// Ends each epoch after this many batches; a warning when it has fewer.
   std::optional<int64_t> subset_num_batches = std::nullopt;
-  std::optional<Split> split = std::nullopt;  ///< of the data's training part; none: all samples
+  std::optional<Split> split = std::nullopt;  ///< one side of the training part; none: all of it
   /// By class index, for messages, and for data sets that find_classes_by_name(); may be empty.
   std::vector<std::string> class_names{};
   bool tells = true;        ///< true: log the warnings that all ranks would log; one process does

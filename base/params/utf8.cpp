@@ -76,7 +76,7 @@ const Parts& parts_of_letters() {
   return parts;
 }
 
-/// Of a text that is no UTF-8, each byte is a code point of its own.
+/// If a text is not UTF-8, each byte of it counts as a code point.
 std::u32string code_points(std::string_view text) {
   const bool utf8 = find_invalid_utf8(text) == text.npos;
   std::u32string all;

@@ -85,7 +85,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     Value value;
     YAML::anchor_t anchor;
-    std::optional<std::string> key;  ///< of a map's entry whose value is not complete yet
+    std::optional<std::string> key;  ///< key of a map's entry whose value is incomplete
     Origin key_origin;
   };
 
@@ -346,7 +346,7 @@ std::optional<Value> parse_yaml(const std::string& text, const std::string& file
       origin.line = error.mark.line + 1, origin.column = error.mark.column + 1;
     if (const int tab = tab_indent(text, origin.line); tab > 0) {
       origin.column = tab;
-      return refuse(std::move(origin), "a tab indents this line; YAML takes spaces alone");
+      return refuse(std::move(origin), "a tab indents this line; YAML takes only spaces");
     }
     return refuse(std::move(origin), "not valid YAML: " + error.msg);
   }

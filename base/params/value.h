@@ -13,7 +13,7 @@ namespace composer {
 /// default).
 struct Origin {
   std::string file;
-  int line = 0, column = 0;  ///< from 1; 0: the file as a whole
+  int line = 0, column = 0;  ///< counted from 1; 0: the whole file
   std::string option;        ///< the override as typed, without dashes; file is empty then
   int position = 0;          ///< the override's position among the words of the command line
 };

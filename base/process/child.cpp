@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t longest_line = 16 << 20;
 
-/// Reads of 64 KiB at a time: all that a pipe holds, but not all of a program that never stops.
+/// The most reads of 64 KiB in one read(): all that a pipe holds, even if its writer never stops.
 constexpr int most_reads = 16;
 
 /// The arguments and environment of the new process, made before the fork: after it, nothing may
@@ -54,7 +54,7 @@ struct StartProblem {
   int error;
 };
 
-/// The exit status of a process; that of a killed one if somebody else has waited for it.
+/// The exit status of a process; 128 + SIGKILL if another caller has waited for it already.
 int wait_for(pid_t process) {
   int status = SIGKILL;
   while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
@@ -169,7 +169,7 @@ void Child::begin(const Command& command, int input, const std::array<int, 2>& w
   ::close(writer);
   StartProblem problem{};
   ssize_t size = 0;
-  // Ends once the program has begun, which closes its end of the pipe.
+  // The read ends when the program begins, as that closes its end of the pipe.
   if (id_ > 0)
     while ((size = ::read(reader, &problem, sizeof problem)) < 0 && errno == EINTR) {
     }
@@ -203,7 +203,7 @@ void Child::signal(int number) const {
 }
 
 void Child::signal_group(int number) const {
-  if (running() && ::kill(-id_, number) != 0) signal(number);  // it has left its group
+  if (running() && ::kill(-id_, number) != 0) signal(number);  // the program left its group
 }
 
 void Child::kill() const {
@@ -248,7 +248,7 @@ void Child::close(Stream stream) {
 
 bool Child::has_ended() const {
   siginfo_t info{};
-  // Stays a zombie for now, so that no other group gets its number.
+  // WNOWAIT keeps the process as a zombie, so that no other group gets its number.
   const int result = ::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT);
   return result == 0 ? info.si_pid == id_ : errno == ECHILD;
 }

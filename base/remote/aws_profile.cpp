@@ -91,7 +91,7 @@ std::string aws_region(std::string region) {
     if (region.empty()) region = environment_value(name);
   if (region.empty()) region = read_aws_profile().value("region");
   if (!region.empty() && !is_region(region))
-    throw UserError("the region '" + region + "' is none; one is us-east-1");
+    throw UserError("'" + region + "' is no name of a region; one is us-east-1");
   return region;
 }
 

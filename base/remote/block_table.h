@@ -13,7 +13,7 @@ namespace composer {
 
 /// The bounds of an object's blocks: all of one size but the last, or each of its own size.
 struct BlockBounds {
-  static constexpr uint64_t kAlignment = 4096;  ///< of begins: the unit in which a disk frees room
+  static constexpr uint64_t kAlignment = 4096;  ///< divides each begin; disks free this unit
 
   uint64_t bytes = 0;
   uint64_t block_bytes = 0;           ///< the size of all blocks; 0: see begins and ends

@@ -21,7 +21,7 @@ namespace composer {
 
 struct CacheOptions {
   std::filesystem::path folder;
-  uint64_t limit = 0;  ///< bytes of all files, within room_on_disk(); 0: room_on_disk() alone
+  uint64_t limit = 0;  ///< bytes of all files, within room_on_disk(); 0: only room_on_disk()
 };
 
 /// The folder of the files of RangeCaches, and the room that they may take of its disk. All
@@ -90,7 +90,7 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
 
   mutable std::mutex open_lock_;
   std::map<std::filesystem::path, std::weak_ptr<RangeCache>> open_;  ///< by stem
-  std::set<std::string> stems_;      ///< of the objects in the folder, as of looked_at_
+  std::set<std::string> stems_;      ///< stems of the objects in the folder at looked_at_
   std::optional<double> looked_at_;  ///< steady_seconds() of the last look at the folder
 
   mutable std::mutex orders_lock_;

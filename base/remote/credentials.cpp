@@ -65,7 +65,7 @@ std::optional<Credentials> from_environment() {
   const std::string id = "AWS_ACCESS_KEY_ID", secret = "AWS_SECRET_ACCESS_KEY";
   if (result.key_id.empty() || result.secret.empty())
     throw UserError((result.key_id.empty() ? secret : id) + " is set, but not " +
-                    (result.key_id.empty() ? id : secret) + ": both or none are right");
+                    (result.key_id.empty() ? id : secret) + "; set both or neither");
   return result;
 }
 
@@ -134,7 +134,7 @@ Credentials of_process(const std::string& command, const std::string& source) {
   });
   for (const double late = steady_seconds() + kProcessSeconds; child.poll();) {
     if (steady_seconds() > late || LeaveWhen::asked())
-      throw UserError(source + " does not end; it has a minute");
+      throw UserError(source + " has not ended; it has a minute");
     const auto& [out, errors] = child.outputs();
     pollfd sources[] = {{out, POLLIN, 0}, {errors, POLLIN, 0}};
     ::poll(sources, 2, 20);

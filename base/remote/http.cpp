@@ -349,7 +349,7 @@ class HttpClient::Channel {
   Half& first() { return first_; }
   Half& second() { return second_; }
 
-  /// Transfers bytes for up to so many milliseconds.
+  /// Transfers bytes for up to this many milliseconds.
   void work(int milliseconds) {
     int running = 0;
     check(curl_multi_perform(multi_, &running));

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kFresh = std::chrono::minutes(1);
-constexpr uint64_t kRequests = 64;    ///< at once
+constexpr uint64_t kRequests = 64;    ///< requests at a time
 constexpr double kMostWaiting = 600;  ///< seconds
 
 /// Lists folders concurrently: the requests of one list, for 1,000 objects each, are sequential.

@@ -48,7 +48,7 @@ class RangeLock {
   RangeLock(const RangeLock&) = delete;
   RangeLock& operator=(const RangeLock&) = delete;
 
-  /// Locks the whole range or nothing, without waiting. Throws RunError where the file system has
+  /// Locks the whole range or nothing, without waiting. Throws RunError if the file system has
   /// no locks.
   bool try_lock(Kind kind, const Range& range);
   void unlock(const Range& range);
@@ -84,7 +84,7 @@ class Reservation {
 
   Number& own() { return slot_ ? numbers_[*slot_] : without_slot_; }
 
-  RangeLock locks_;  ///< on each number, held by its process
+  RangeLock locks_;  ///< locks each number for its process
   Number* numbers_ = nullptr;
   std::optional<uint64_t> slot_;  ///< empty when all slots are taken; others do not see it then
   Number without_slot_{0};

@@ -103,7 +103,7 @@ auto of_object(const std::string& text, const Read& read) {
 /// The object that an answer with Content-Length describes. text: the object's path, for RunError.
 ObjectInfo described(const std::string& key, const std::string& text, const HttpReply& reply);
 
-/// "bytes=0-99", for the header Range. RunError where the bytes lie behind the object's end.
+/// "bytes=0-99", for the header Range. RunError if the bytes lie behind the object's end.
 std::string range_header(const std::string& text, const ObjectInfo& info, uint64_t begin,
                          uint64_t bytes);
 

@@ -41,7 +41,7 @@ void add_counts(ordered_json& json, const at::Tensor& cells, int64_t num_classes
   json["confusion"] = std::move(confusion);
 }
 
-/// Whether the evaluation in `file` was after at most `batches` batches.
+/// True if the evaluation in `file` ran after `batches` batches or fewer.
 bool is_of_before(const fs::path& file, int64_t batches) {
   std::ifstream in(file);
   const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
@@ -116,7 +116,7 @@ void EvaluationRecorder::eval_batch_end(const State& state, Logger&, RunControl&
 }
 
 void EvaluationRecorder::eval_end(const State& state, Logger&, RunControl&) {
-  if (!records_ || state.eval_metrics.empty()) return;  // a signal ended it
+  if (!records_ || state.eval_metrics.empty()) return;  // a signal ended the evaluation
   confusion_.sum(state.ranks.of_samples(), state.device);
   if (state.ranks.first()) try {
       write(state);

@@ -85,7 +85,7 @@ std::string rate_text(double flops) {
   return std::string(text) + " TFLOP/s";
 }
 
-/// In TFLOP/s, without sparsity; 0: the GPU lacks this arithmetic.
+/// A GPU's peaks in TFLOP/s, without sparsity; 0: the GPU lacks this arithmetic.
 struct PublishedPeak {
   std::string_view gpu;  ///< part of the GPU's name; the first match counts
   double fp32, tf32, fp16, bf16;

@@ -149,7 +149,7 @@ at::Tensor joined_shards(const std::string& name, const std::vector<Shard>& piec
   return whole;
 }
 
-/// The name of a shard's file: "shard-00002-model-00001-of-00001.safetensors"; of a single shard:
+/// The name of a shard's file: "shard-00002-model-00001-of-00001.safetensors"; a single shard's is
 /// "model-00001-of-00001.safetensors".
 std::string file_name(int64_t shard, int64_t shards) {
   constexpr const char* whole = "model-00001-of-00001.safetensors";

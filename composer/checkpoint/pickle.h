@@ -55,7 +55,7 @@ struct PickleTuple {
   std::vector<PickleValue> items;
 };
 struct PickleDict {
-  /// In order; keys may repeat: the last counts.
+  /// The entries in order. Keys may repeat; the last one counts.
   std::vector<std::pair<PickleValue, PickleValue>> items;
 };
 

@@ -121,7 +121,7 @@ class StateDictSearch {
   throw FormatError("holds no state dict under " +
                     joined({std::begin(wrappers), std::end(wrappers)}) + "; its keys are " +
                     first_few(std::move(keys)) +
-                    "; save the state dict that is meant alone, or under state_dict");
+                    "; save only the right state dict, or put it under state_dict");
 }
 
 // Elements of the tensor. Throws unless every one lies in the storage, and there are no more than

@@ -117,7 +117,7 @@ std::string prefix_to_take_off(const std::map<std::string, size_t>& counts, size
     return *average;
   if (best.size() > 1 && !best[0].empty())
     throw UserError(source + ": holds weights of the network under '" + joined(best, "' and '") +
-                    "'; save the tensors of one of them alone, or in a training name the others "
+                    "'; save only the tensors of one of them, or in a training name the others "
                     "in load_ignore, such as '" +
                     best[1] + "*'");
   return best[0];

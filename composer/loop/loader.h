@@ -70,8 +70,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// How stores are reached, of a set that reads from some; called before all others. A set that is
-  /// not told reaches them by the environment.
+  /// Sets how the set reaches stores, if it reads from any; called before all other functions.
+  /// Without this call the environment's settings count.
   virtual void reach(const RemoteOptions&) {}
 
   /// Opens the data. Throws UserError naming what is missing or of the wrong kind; decodes nothing

@@ -29,7 +29,7 @@ struct State {
   /// The sharded parameters, from after fit_start on; null if every rank has all weights.
   std::shared_ptr<ShardedParameters> sharded_parameters;
 
-  RawBatch raw_batch;  ///< at augment the whole batch, still bytes, on `device`; else empty
+  RawBatch raw_batch;  ///< the whole batch as bytes on `device`, at augment; else empty
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
   /// Index of the first sample of `batch` in the whole batch of all ranks.
   int64_t first_sample = 0;

@@ -241,7 +241,7 @@ struct TrainerOptions {
   bool load_strict = true;
   std::vector<std::string> freeze;
   std::string on_nan = "stop";
-  std::string save_best;  ///< empty: none
+  std::string save_best;  ///< metric of the best checkpoint; empty: none is kept
   bool save_async = true;
   std::string on_save_error = "error";
   std::string save_remote;  ///< empty: checkpoints stay on this machine
@@ -425,7 +425,7 @@ inline constexpr const char* evaluators_doc =
 /// The allowed names, as a regular expression.
 inline constexpr const char* evaluator_name_pattern = "^(?!(eval|train)$)[A-Za-z0-9_-]+$";
 
-/// The problem with a set's name, which follows the name in a message; empty: none.
+/// What is wrong with a set's name, to follow the name in a message; empty if nothing is.
 inline std::string evaluator_name_problem(const std::string& name) {
   if (name == "eval") return "is val_dataset's name; choose another one";
   if (name == "train") return "would be taken for the training's metrics; choose another name";

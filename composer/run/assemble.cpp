@@ -59,14 +59,13 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
   if (values > 0 && !wants_values)
     throw UserError(
         "the targets are values, not classes; set loss: binary_cross_entropy for "
-        "labels that hold or not, mse or l1 for numbers");
+        "labels of 0 and 1, mse or l1 for other numbers");
   if (values == 0 && wants_values) {
     const auto numbers = dataset.number_names();
     throw UserError("the targets are classes, and loss: " + recipe.options.loss +
-                    (numbers.empty()
-                         ? " needs values; leave loss out, or give data with values"
-                         : " needs numbers; the data have " + first_few(numbers) +
-                               ": set targets to those that are meant, or leave loss out"));
+                    (numbers.empty() ? " needs values; leave loss out, or give data with values"
+                                     : " needs numbers; the data have " + first_few(numbers) +
+                                           ": name the right ones in targets, or leave loss out"));
   }
   if (values > 0 && values != model.num_classes())
     throw UserError("the data have " + std::to_string(values) +
@@ -79,14 +78,14 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
     const bool from_one = names.empty() && *classes == model.num_classes() + 1;
     throw UserError(
         "the data have " + std::to_string(*classes) + " classes" +
-        (gaps ? " by their largest label, of which " + std::to_string(*labels) + " occur" : "") +
+        (gaps ? " by their largest label, and use " + std::to_string(*labels) + " of them" : "") +
         ", the model " + outputs + (names.empty() ? "" : "; the data's are " + first_few(names)) +
-        (training ? setting : "; it is evaluated on the classes of its training alone") +
-        (from_one ? ", unless labels count from 1, which is to be 0" : ""));
+        (training ? setting : "; it can be evaluated only on the classes of its training") +
+        (from_one ? ", unless labels count from 1: they must count from 0" : ""));
   }
   if (training && classes && *classes < model.num_classes())
     log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
-              outputs + " outputs, of which the others are never right" + setting);
+              outputs + " outputs; the extra ones are never right" + setting);
 }
 
 /// A data set to be opened, and its use.
@@ -117,8 +116,8 @@ void warn_of_alike_classes(const std::string& path, const std::vector<std::strin
   const auto alike = alike_names(classes);
   if (!alike.empty())
     log::warn(path +
-              ": has classes whose names differ in case, in blanks around them or in their "
-              "Unicode form alone: " +
+              ": has classes whose names differ only in case, in blanks around them or in "
+              "Unicode form: " +
               joined(alike, "; ") + "; are they meant to be one?");
 }
 
@@ -151,7 +150,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const SetToOpen& s
   });
 }
 
-/// Whether the set that is trained or evaluated on reads train_dataset's files.
+/// True if the set reads train_dataset's files: in training, and for a split's evaluation.
 bool is_of_train_dataset(const Recipe& recipe, bool training) {
   return training || recipe.options.split.val > 0;
 }
@@ -251,13 +250,12 @@ void check_same_classes(const std::string& path, const std::vector<std::string>&
   if (!extra.empty()) differences.push_back("not in train_dataset: " + first_few(extra));
   missing.insert(missing.end(), extra.begin(), extra.end());
   if (const auto alike = alike_names(missing); !alike.empty())
-    differences.push_back("which differ in case, blanks or Unicode form alone: " +
-                          first_few(alike));
+    differences.push_back("which differ only in case, blanks or Unicode form: " + first_few(alike));
   if (differences.empty()) differences.push_back("in another order");
   throw UserError(path + ": its classes are not those of train_dataset (" +
                   joined(differences, "; ") +
-                  "), so that the same label would mean two things; give both the same classes, "
-                  "of which folders, and lists of names, may lack some for an evaluation");
+                  "), so that the same label would mean two things; give both the same classes "
+                  "(an evaluation's folders, or list of names, may lack some)");
 }
 
 /// Outputs are indices into the list of targets: UserError if a target of both sets has two
@@ -299,9 +297,9 @@ void warn_of_same_samples(const std::string& path, const DataLocation& trained,
       !trained.rows.empty() && !evaluated.rows.empty() && trained.rows != evaluated.rows;
   if (trained.path.empty() || !same || other_rows) return;
   log::warn(path + ": reads " + shown_path(evaluated.path) +
-            ", as train_dataset does: the evaluation is of images that are trained on; others are "
-            "those of split.val in place of val_dataset, of a datadir with train/ and val/, and, "
-            "with use_ffcv, of another ffcv_dest");
+            ", as train_dataset does: the evaluation uses training images; to use others, give "
+            "split.val in place of val_dataset, a datadir with train/ and val/ or, with use_ffcv, "
+            "another ffcv_dest");
 }
 
 /// Collects problems, so that the user gets all of them at once.
@@ -324,8 +322,8 @@ class Complaints {
   std::vector<std::string> lines_;
 };
 
-/// Adds the recipe's further evaluation sets to `parts`. trained: as in SetToOpen. training: sets
-/// with other classes are refused.
+/// Adds the recipe's further evaluation sets to `parts`. trained: as in SetToOpen. training:
+/// refuses sets with other classes.
 void open_evaluators(const Recipe& recipe, TrainerParts& parts,
                      const std::vector<std::string>& trained, bool training,
                      Complaints& complaints) {
@@ -350,7 +348,7 @@ std::vector<std::string> common_settings(const TrainerParts& parts) {
   return settings;
 }
 
-/// UserError naming the first rank with a problem, on all ranks.
+/// Throws on all ranks a UserError that names the first rank with a problem.
 void refuse_rank(const Ranks& ranks, const std::string& problem) {
   const auto problems = ranks.gather(problem);
   for (size_t rank = 0; rank < problems.size(); ++rank)
@@ -387,8 +385,8 @@ void check_same_data(const Ranks& ranks) {
   refuse_rank(ranks, others.empty()
                          ? ""
                          : "finds another version of " + first_few(others) +
-                               " than rank 0: it changed while the job started; start it again "
-                               "once it stays as it is");
+                               " than rank 0: it changed while the job started; start again "
+                               "once it no longer changes");
 }
 
 /// UserError if the ranks cannot divide images. A single process evaluates whole images.
@@ -401,7 +399,7 @@ void check_division_of_images(const TrainerOptions& options, const RankEnvironme
   check_bad_samples(options);
 }
 
-/// Adds a callback of every recipe's run, unless the recipe names it.
+/// Adds a callback that every run has, unless the recipe names it.
 template <class T>
 void add_unless_named(const std::string& name, TrainerParts& parts) {
   if (std::ranges::find(parts.callbacks, name, &Member<Callback>::name) == parts.callbacks.end())
@@ -437,15 +435,15 @@ void check_bad_samples(const TrainerOptions& options) {
   if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != OnBadSample::error)
     throw UserError(
         "dataloader.on_bad_sample: " + on_bad_sample_word(options.dataloader.on_bad_sample) +
-        " cannot be with spatial_ranks: each rank reads images by itself, and those "
-        "that have rows of the same ones could leave out different ones; give error "
+        " cannot be with spatial_ranks: ranks that share an image each read it, and "
+        "could leave out different ones; give error "
         "(composer data verify finds the samples), or spatial_ranks: 1");
 }
 
 void join(TrainerParts& parts) {
   const auto& environment = parts.context.environment;
   if (!parts.device) parts.device = resolve_device(parts.options.device, environment);
-  set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
+  set_deterministic(parts.options.deterministic_mode);  // NCCL reads the setting when it is opened
   parts.ranks = join_ranks(environment, *parts.device, parts.options.dist_timeout);
   if (parts.ranks.alone()) return;
   check_same_settings(parts);
@@ -479,8 +477,7 @@ void check_targets(const Recipe& recipe, const Model& model, bool training) {
 TrainerParts assemble_model(const Recipe& recipe, const RunContext& context) {
   auto undecided = recipe.automatic;
   if (recipe.options.class_weights.follow_from_data()) undecided.push_back("class_weights");
-  if (!undecided.empty())
-    log::info("auto: not decided here, where stand-ins do: " + joined(undecided));
+  if (!undecided.empty()) log::info("auto: stand-in values are used here for " + joined(undecided));
   TrainerParts parts(context);
   parts.options = recipe.options;
   use_rank_threads(recipe.options, context);

@@ -340,7 +340,7 @@ class Resolution {
     const std::string key = "class_weights", &loss = recipe_.options.loss;
     if (values_ > 0 || (loss != "auto" && loss != "cross_entropy"))
       throw UserError(key + ": are for classes, " +
-                      (values_ > 0 ? "the data have values" : "loss: " + loss + " knows none"));
+                      (values_ > 0 ? "the data have values" : "loss: " + loss + " has no weights"));
     if (!classes_ || (weights.balanced && !facts_))
       throw UserError(key + ": the data do not tell " +
                       (classes_ ? "how many samples each class has" : "their classes") +

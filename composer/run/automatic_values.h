@@ -14,7 +14,7 @@ namespace composer {
 enum class Purpose {
   training,
   evaluation,  ///< resolves only the keys that an evaluation depends on
-  plan         ///< without data or weights, stand-ins stay, and ResolvedRecipe::choices tell so
+  plan         ///< keys that lack their data or weights keep their stand-ins; the choices name them
 };
 
 struct ResolvedRecipe {

@@ -27,7 +27,7 @@ EpochLength open_length(const Dataset& dataset, LoaderOptions options, bool trai
     if (!published) throw UserError(key + ": " + missing.what());
     const bool told = !training && options.split;  // training has warned of the same set before
     if (!told)
-      log::warn(key + ": the data were not read, and the set's published size stands for them: " +
+      log::warn(key + ": the data were not read; the set's published size is used instead: " +
                 missing.what());
     length.note = " (of the set's published " + std::to_string(*published) +
                   "; the data were not read" + (told ? "" : ": " + std::string(missing.what())) +

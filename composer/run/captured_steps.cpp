@@ -156,7 +156,7 @@ void CapturedSteps::warm_up(Step& step, State& state, const std::function<void()
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error) || versions_of(state.optimizer->parameters()) != versions) throw;
   }
-  log::warn("cuda_graph: recorded steps are dropped: no memory for a step of another shape");
+  log::warn("cuda_graph: recorded steps are dropped to free memory for a step of another shape");
   state.batch = batch;
   state.first_sample = first_sample;
   drop_results(step, state);

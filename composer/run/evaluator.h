@@ -44,7 +44,7 @@ class Evaluator : public Stateful {
 
   void predict(Loader& loader, const Receive& receive);
 
-  /// The batch after which the last complete evaluation was; -1: none.
+  /// The batch after which the last complete evaluation ran; -1 before the first.
   int64_t evaluated_batch() const { return evaluated_batch_; }
   void set_evaluated_batch(int64_t batch) { evaluated_batch_ = batch; }
   /// Sets the end of the last evaluation, in seconds of the run's clock.

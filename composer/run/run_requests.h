@@ -27,7 +27,7 @@ class RunRequests {
   /// Takes requests at a batch's end, at most once a second unless `now`, and passes them on.
   /// Refuses unknown requests, and one for a trace with another number of steps than a waiting one.
   void look(RunControl& control, bool now = false);
-  /// The number of steps to trace, once; 0: none.
+  /// Returns the requested number of steps to trace once, then 0.
   int64_t take_steps_to_trace() { return std::exchange(steps_to_trace_, 0); }
   /// Marks the requests for `name` so far as being served.
   void serve(const std::string& name);

@@ -37,7 +37,7 @@ class RunClock {
   double seconds() const { return steady_seconds() - begin_; }
 
   /// Counts a training batch of this process. The first batches are not used to measure speed.
-  /// waited: seconds of the batch in which data were missing.
+  /// waited: seconds of the batch that were spent waiting for its data.
   void count(int64_t samples, double seconds, double waited) {
     if (batches_++ == warmup_batches) samples_ = 0, seconds_ = 0, waited_ = 0;
     samples_ += samples, seconds_ += seconds, waited_ += waited;
@@ -50,8 +50,7 @@ class RunClock {
   double samples_per_second() const {
     return seconds_ > 0 ? static_cast<double>(samples_) / seconds_ : 0;
   }
-  /// Share of the training time that was spent in waiting for data; nothing during the first
-  /// batches.
+  /// Share of the training time that was spent waiting for data; empty for the first batches.
   std::optional<double> wait_fraction() const {
     if (batches_ <= warmup_batches || seconds_ <= 0) return {};
     return waited_ / seconds_;
@@ -78,12 +77,12 @@ class RunSession {
     std::function<void()> train;
     /// Fires fit_end, unless a signal ended training, and begins to save the last checkpoint.
     std::function<void()> finish;
-    /// Waits for the device and writes all records. RunError where a loss is not finite.
+    /// Waits for the device and writes all records. RunError if a loss is not finite.
     std::function<void()> flush;
   };
 
-  /// Refers to all arguments but the folder. Adds to `logger` the sink that
-  /// collects the summary's metrics.
+  /// Keeps references to all arguments except `folder`. Adds to `logger` the sink that collects
+  /// the summary's metrics.
   RunSession(RunFolder folder, const TrainerOptions& options, const RunContext& context,
              State& state, Engine& engine, Logger& logger, const RunClock& clock);
 
@@ -94,17 +93,17 @@ class RunSession {
   StartingPoint find_start();
   /// Notes that the state was loaded from a checkpoint in the run's folder.
   void resumed() { saved_batch_ = state_.time.batch; }
-  /// Whether the run was resumed at or after its max_duration.
+  /// True if the run was resumed at or after its max_duration.
   bool nothing_left() const;
 
-  /// Claims the folder, trains, and ends the run. UserError where another process has the folder.
+  /// Claims the folder, trains, and ends the run. UserError if another process has the folder.
   /// Signals are noted from here on. A second one, half a second later or more, stops the process
   /// at once; SIGINT or SIGTERM after SIGHUP or SIGUSR1 counts as the first (InterruptGuard).
   ///
   /// After SIGTERM the loop finishes the batch under way, and the epoch's end if that was its last
   /// batch. An evaluation breaks off. agree() tells all ranks, and Loop::train returns. The run
   /// then ends in the order below, with three differences: there is no fit_end and no last
-  /// evaluation, and a resumed run does both; a failed upload is only a warning; and the status is
+  /// evaluation (a resumed run does them); a failed upload is only a warning; and the status is
   /// "interrupted". Summary::signal becomes the program's exit status, 128 + signal.
   ///
   /// The order after Loop::train has returned:
@@ -122,14 +121,14 @@ class RunSession {
   /// 9. The lock is released. From then on another process may write to the folder.
   ///
   /// The order after Loop::train or one of the steps above has thrown. The exception is thrown
-  /// again at the end; a step that fails itself gives a warning, and the next one follows.
+  /// again at the end; a step that fails only gives a warning, and the next step follows.
   /// 1. Communication is aborted. Otherwise the device would wait for other ranks in step 3. The
   ///    other ranks then get a LostRankError, and end in this order too.
   /// 2. The trace under way is written as far as it got.
   /// 3. Records are written. The summary needs them.
   /// 4. The checkpoint under way is finished where there is one rank, and removed where there are
   ///    several: some may have stopped writing.
-  /// 5. The summary is written (first rank), into room that the lock's file kept on a full disk.
+  /// 5. The summary is written (first rank), on a full disk into room that the lock's file kept.
   /// 6. Callbacks and sinks are told of the end.
   /// 7. Uploads are waited for, a minute at most or until a signal. This comes after everything
   ///    that goes to the disk. A warning names the checkpoints that were not uploaded.
@@ -146,9 +145,9 @@ class RunSession {
   Profiler& profiler() { return *profiler_; }
   /// Takes what other processes ask for, at most once a second.
   void look_for_requests() { requests_.look(engine_.control()); }
-  /// Shares among the ranks the signals, stops, checkpoints and traces that any was asked for.
+  /// Tells all ranks which signals, stops, checkpoints and traces any of them was asked for.
   void agree();
-  /// The signal that some rank has received and all ranks act upon; 0: none.
+  /// The signal that some rank has received and all ranks act upon; 0 without one.
   int signal() const { return signal_; }
 
   /// Takes the metrics of an evaluation. Returns whether this batch is to be saved as the best one.
@@ -184,7 +183,7 @@ class RunSession {
   /// Ends a run whose exception is being handled, as run() says.
   void fail(const Mailbox* lock);
   Summary summarize(const RunEnd& end) const;
-  /// Whether the summary has to be written: the folder's earlier one no longer holds.
+  /// True if the folder's earlier summary is out of date and a new one must be written.
   bool summary_is_due() const;
   void tell_of_end(const RunEnd& end) noexcept;
 
@@ -197,19 +196,19 @@ class RunSession {
   const RunClock& clock_;
   std::shared_ptr<SummarySink> summary_sink_;
 
-  std::unique_ptr<Mailbox> lock_;           ///< from find_start() to run()
+  std::unique_ptr<Mailbox> lock_;           ///< held from find_start() to run()
   RunRequests requests_;                    ///< set in run()
-  std::optional<Profiler> profiler_;        ///< from open() on
-  std::optional<CheckpointWriter> writer_;  ///< from open() on, if the run has a folder
-  /// From open() on, on the first rank with save_remote.
+  std::optional<Profiler> profiler_;        ///< set from open() on
+  std::optional<CheckpointWriter> writer_;  ///< set from open() on, if the run has a folder
+  /// Set from open() on, on the first rank with save_remote.
   std::unique_ptr<CheckpointUploads> uploads_;
   std::optional<Summary> earlier_;  ///< the folder's summary when run() began
   bool evaluated_ = false;          ///< whether run() has evaluated
   int signal_ = 0;
-  /// Batch of the last checkpoint that is complete or under way; -1: none.
+  /// Batch of the last checkpoint that is complete or under way; -1 before the first.
   int64_t saved_batch_ = -1;
   std::string save_problem_;       ///< why the last failed checkpoint failed
-  BestMetric best_, best_before_;  ///< now; before the last checkpoint that was begun as the best
+  BestMetric best_, best_before_;  ///< the best now, and before the last best checkpoint was begun
 };
 
 }  // namespace composer

@@ -45,7 +45,7 @@ std::optional<std::filesystem::path> newest_of(const RunFolder& folder,
 }
 
 /// The checkpoint for autoresume: the newest of the run's folder, or a newer one of save_remote,
-/// which is copied to the folder. Empty: none. Cleans up after a kill.
+/// which is copied to the folder; empty without one. Cleans up after a kill.
 std::string take_newest(const RunFolder& folder, const TrainerOptions& options) {
   const auto newest = newest_of(folder, options);
   if (!newest) return "";
@@ -165,7 +165,7 @@ void check_network(const StartingPoint& start, const Provenance& there, Block& n
   if (layers.empty() && !all.empty())
     log::info(path.string() + ": " + std::to_string(all.size()) +
               (all.size() == 1 ? " layer differs" : " layers differ") +
-              " in what training alone does, which is left out: " + all.front());
+              " only in what training does, which is left out: " + all.front());
   if (layers.empty()) return;
   constexpr size_t shown = 3;
   auto lines = model_changes(there.recipe, recipe);

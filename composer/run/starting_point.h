@@ -30,7 +30,7 @@ TrainerOptions taken_up(TrainerOptions options, const RankEnvironment& environme
 /// Whether the run is resumed from a checkpoint in its own folder.
 bool goes_on(const TrainerOptions& options);
 
-/// newest: the checkpoint that autoresume found; empty: none. trains: false for an evaluation.
+/// newest: the checkpoint that autoresume found, or empty. trains: false for an evaluation.
 /// UserError if the options contradict each other. The path may not exist.
 StartingPoint starting_point(const TrainerOptions& options, bool trains,
                              const std::filesystem::path& newest);
@@ -42,8 +42,8 @@ StartingPoint starting_point(const TrainerOptions& options, bool trains,
 StartingPoint find_starting_point(const TrainerOptions& options, bool trains,
                                   const RunFolder& folder, const Ranks& ranks);
 
-/// For a plan: the checkpoint in its own folder that training would be resumed from; empty: none.
-/// Changes nothing there, and warns where training would be refused, and that it does not look in
+/// For a plan: the checkpoint in the run's folder that training would be resumed from, or empty.
+/// Changes nothing there. Warns if training would be refused, and that it does not look in
 /// save_remote.
 std::filesystem::path find_own_checkpoint(const TrainerOptions& options);
 

@@ -24,7 +24,7 @@
 namespace composer {
 namespace {
 
-/// Logged values are written at least every so many batches, whatever log_interval is.
+/// Logged values are written at least once in this many batches, whatever log_interval is.
 constexpr int64_t most_unwritten_batches = 100;
 
 /// Bad batches in a row that are tolerated while loss scaling looks for its scale.
@@ -227,7 +227,7 @@ void Trainer::prepare() {
   if (const auto& environment = context_.environment; environment.size > 1 && state_.ranks.alone())
     throw UserError("rank " + std::to_string(environment.rank) + " of " +
                     std::to_string(environment.size) +
-                    ": TrainerParts has no ranks, each process would train by itself; call "
+                    ": TrainerParts has no ranks: each process would train by itself; call "
                     "join(parts) before the Trainer is made");
   state_.device = device_ ? *device_ : resolve_device(options_.device, context_.environment);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());

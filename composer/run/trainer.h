@@ -100,7 +100,7 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   Engine& engine() { return engine_; }
   const RunFolder& folder() const { return session_.folder(); }
-  /// The signal that some rank has received and all ranks act upon; 0: none.
+  /// The signal that some rank has received and all ranks act upon; 0 without one.
   int signal() const { return session_.signal(); }
 
  private:
@@ -155,10 +155,10 @@ class Trainer {
   State state_;
   Engine engine_;
   Logger logger_;
-  std::shared_ptr<LossGuard> loss_guard_;  ///< from fit() on
+  std::shared_ptr<LossGuard> loss_guard_;  ///< set from fit() on
   Evaluator evaluator_;                    ///< evaluates on val_dataset
   std::vector<std::unique_ptr<Evaluator>> further_evaluators_;
-  std::optional<TrainStep> step_;  ///< from prepare() on
+  std::optional<TrainStep> step_;  ///< set from prepare() on
   std::optional<Feed> feed_;       ///< batches of train_loader_, in fit()
   at::ScalarType input_type_ = at::kFloat;
   std::shared_ptr<StepRecorder> step_recorder_;

@@ -49,7 +49,7 @@ void check_extent(const Header& header, const BetonLayout& layout, uint64_t file
   const uint64_t rows = kBetonHeaderBytes + header.fields * kBetonDescriptorBytes;
   if (header.table > file_bytes)
     throw RunError("cut off: its allocation table begins at byte " + std::to_string(header.table) +
-                   ", it has " + std::to_string(file_bytes));
+                   ", the file has " + std::to_string(file_bytes));
   if (header.table < rows || header.samples > (header.table - rows) / layout.row_bytes)
     throw RunError("damaged: " + std::to_string(header.samples) + " rows of " +
                    std::to_string(layout.row_bytes) +
@@ -73,8 +73,8 @@ class BetonRegions {
   /// page size.
   BetonRegions(std::span<const uint8_t> table, unsigned page_shift);
 
-  /// Size of the region that begins at this offset of the file; of several regions, the largest
-  /// one's, since empty regions share their offset with the next. Nothing without such a region.
+  /// Size of the region that begins at this offset of the file; empty without such a region. Among
+  /// several it is the largest one's, since empty regions share their offset with the next.
   std::optional<uint64_t> size_at(uint64_t begin) const;
 
  private:
@@ -150,7 +150,7 @@ struct BetonFile::State {
   explicit State(std::shared_ptr<RangeCache> cache)
       : path(cache->name()), remote(std::move(cache)), file(remote->file()) {}
 
-  /// A part of the file that is read in the mapping from now on; of a remote file it is fetched and
+  /// A part of the file, read in the mapping from now on. A remote file's part is fetched and
   /// kept.
   std::span<const uint8_t> part(uint64_t begin, uint64_t bytes) const {
     if (remote != nullptr) remote->pin(begin, begin + bytes);

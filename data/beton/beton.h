@@ -34,15 +34,15 @@ struct BetonField {
   std::string name;
   BetonType type = BetonType::custom;
   uint64_t offset = 0;         ///< bytes from the row's beginning
-  std::vector<int64_t> shape;  ///< of an array or tensor
-  std::string dtype;           ///< of an array or tensor, for instance "<f4"
+  std::vector<int64_t> shape;  ///< shape of an array or tensor
+  std::string dtype;           ///< type of an array's or tensor's numbers: "<f4"
 };
 
 /// An image as it is stored.
 struct BetonImage {
   bool jpeg = false;  ///< false for pixels: rows from the top, RGB, without gaps
   ImageSize size;
-  std::span<const uint8_t> bytes;  ///< of a remote file: no data, an argument for BetonFile::use
+  std::span<const uint8_t> bytes;  ///< a remote file's have no data; pass them to BetonFile::use
 };
 
 /// A file mapped into memory, or a remote one: its rows and tables are mapped, its images are
@@ -73,7 +73,7 @@ class BetonFile {
   std::span<const uint8_t> bytes(int64_t row, size_t field) const;
   /// Returns use(bytes), which reads the bytes of an image or field: in the mapping, or copied into
   /// `memory`. Throws RunError when the bytes were lost meanwhile, whatever use() made of them;
-  /// RemoteError or UserError where they cannot be fetched.
+  /// RemoteError or UserError if they cannot be fetched.
   template <class Use>
   auto use(std::span<const uint8_t> stored, std::vector<uint8_t>& memory, Use&& use) const {
     if (remote() == nullptr) return mapping().use(stored, [&] { return use(stored); });

@@ -20,7 +20,7 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Whether a name has printable ASCII characters alone.
+/// Whether a name has only printable ASCII characters.
 inline bool is_readable(std::string_view name) {
   return std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
 }

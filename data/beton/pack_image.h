@@ -38,9 +38,9 @@ struct PackOptions {
 
 enum class Packing {
   passed,      ///< a stream as it was
-  transcoded,  ///< to a baseline stream with the same coefficients
+  transcoded,  ///< made a baseline stream with the same coefficients
   rotated,     ///< the same, turned upright
-  encoded,     ///< from pixels, or from coefficients as if from pixels
+  encoded,     ///< encoded from pixels, or from coefficients as if from pixels
   raw,
 };
 
@@ -54,7 +54,7 @@ struct PackedImage {
   bool is_jpeg() const { return packing != Packing::raw; }
 };
 
-/// For one thread; keeps its memory from image to image.
+/// Packs images on one thread, and keeps its memory from image to image.
 class ImagePacker {
  public:
   explicit ImagePacker(const PackOptions& options) : options_(options) {}

@@ -80,7 +80,7 @@ std::vector<std::string> number_fields(const BetonFile& file);
 bool is_beton(const std::filesystem::path& path);
 
 /// Copies the file, which may be remote, to the folder, unless the folder has the same file already
-/// (equal size and time; of a remote file an equal ETag, which is noted beside the copy).
+/// (equal size and time; for a remote file an equal ETag, which is noted beside the copy).
 /// with_index: copies the crop index too where the folder has none for this version of the file.
 /// The log shows the progress. Files are written beside and renamed. Returns the copy's path.
 /// Throws UserError naming what is missing or full.

@@ -37,7 +37,7 @@ struct WriteReport {
   uint64_t bytes = 0;  ///< the file's length
   // Rows by the way their images were stored; replaced rows count in `bad` only.
   int64_t passed = 0, transcoded = 0, rotated = 0, encoded = 0, raw = 0;
-  int64_t resized = 0;                                   ///< of the rows encoded and raw
+  int64_t resized = 0;  ///< rows among `encoded` and `raw` that were shrunk
   std::vector<std::pair<std::string, std::string>> bad;  ///< name and reason
 };
 

@@ -89,7 +89,7 @@ std::string BetonWriter::refusal(ImageSize size, uint64_t bytes) const {
          std::to_string(page_size_) + (page_grows_ ? "" : "; a larger --page_size does");
 }
 
-/// Offset of a region of so many bytes. Doubling the page size keeps the regions written so far
+/// Offset of a region of this many bytes. Doubling the page size keeps the regions written so far
 /// valid, since pages begin at multiples of their size.
 uint64_t BetonWriter::place(uint64_t bytes) {
   while (bytes > page_size_) page_size_ *= 2;

@@ -199,7 +199,7 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
                                          const LoaderOptions& options,
                                          const RemoteOptions& remote = {});
 
-/// A loader of the source with an evaluation's preparation; it ignores options.split. rows: as of
+/// A loader of the source with an evaluation's preparation; it ignores options.split. rows: see
 /// ImageLoaderOptions.
 std::unique_ptr<Loader> open_prepared_loader(std::shared_ptr<Source> source,
                                              const Preparation& preparation, std::string rows,
@@ -240,7 +240,7 @@ Preparation fitted(int64_t channels, ImageSize size, Normalization normalization
 /// folder should hold, for messages.
 std::string checked_datadir(const std::string& datadir, const std::string& expected);
 
-/// The error for a datadir (shown_path) that has the other one of train/ and val/ alone.
+/// The error for a datadir (shown_path) that has only the other one of train/ and val/.
 UserError missing_part(const std::string& datadir, bool is_train, const std::string& expected);
 
 }  // namespace composer

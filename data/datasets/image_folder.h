@@ -34,7 +34,7 @@ struct FolderParams : DatasetParams {
   bool has_evaluation() const;
   /// Names of the numbers in the original files that could be targets.
   std::vector<std::string> number_names() const { return {}; }
-  /// The file or folder with the samples, as of DataLocation.
+  /// The file or folder with the samples: DataLocation::path.
   std::string location() const { return {}; }
 };
 
@@ -51,7 +51,7 @@ std::optional<DataFacts> facts_of(const FolderParams& params, const std::string&
 inline const std::string kClassFolders =
     "train/ and val/ with a folder of image files for each class, or these class folders "
     "themselves";
-/// Throws UserError where the class folders are named like the parts of a set, and has_folders()
+/// Throws UserError if the class folders are named like the parts of a set, and has_folders()
 /// for one of them.
 void check_no_parts(const std::string& folder, const std::vector<std::string>& classes,
                     const std::function<bool(const std::string&)>& has_folders);
@@ -80,7 +80,7 @@ void check_found(const FoundClasses& found, bool evaluation, OnBadSample on_bad_
 /// sorted order; links to folders are followed. datadir may be remote: a folder of a bucket, or a
 /// manifest (base/remote/listing.h). Throws UserError for a folder without classes; for a class
 /// without images, except in an evaluation; and where bad samples are errors for images of formats
-/// that cannot be read (HEIC, ...), which are bad samples otherwise. index_dir: as of
+/// that cannot be read (HEIC, ...), which are bad samples otherwise. index_dir: see
 /// LoaderOptions; the list of the files is kept there. class_names: the order in which an
 /// evaluation numbers classes, with all folders' names; empty: the sorted order.
 std::shared_ptr<Source> open_class_folders(const FolderParams& params,

@@ -82,7 +82,7 @@ std::string images_of(bool is_train) {
   return std::string(is_train ? "train" : "t10k") + "-images-idx3-ubyte";
 }
 
-/// The file, with or without .gz, in datadir or datadir/MNIST/raw; empty: none. It may be called
+/// The file, with or without .gz, in datadir or datadir/MNIST/raw, or empty. It may be called
 /// train-images.idx3-ubyte, and lie in a folder of the same name, as some programs unpack it.
 std::string find(const fs::path& datadir, const std::string& name) {
   std::string dotted = name;

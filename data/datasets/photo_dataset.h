@@ -15,14 +15,14 @@
 namespace composer {
 
 /// datadir/train or datadir/val where there is one of them, else datadir. expected: the files that
-/// it should hold, for messages. Throws UserError where there is no datadir, or only the other
+/// it should hold, for messages. Throws UserError if there is no datadir, or only the other
 /// part.
 std::filesystem::path part_folder(const std::string& datadir, bool is_train,
                                   const std::string& expected);
 
 /// The same for a remote datadir, which need not exist. file: a file that the part must have, for
-/// stores that cannot list; empty: none. Where the store refuses the part's file and has datadir's,
-/// a warning says so.
+/// stores that cannot list; may be empty. Warns if the store refuses the part's file but has the
+/// one of datadir.
 std::string remote_part(const std::string& datadir, bool is_train, const std::string& file,
                         const RemoteOptions& remote = {});
 
@@ -54,8 +54,8 @@ struct SetFacts {
 /// P: derived from FolderParams. P::open(index_dir) const opens the original files as an OpenedSet,
 /// or throws UserError naming missing files; index_dir is that of LoaderOptions, for files to keep.
 /// A P with open(index_dir, on_bad_sample, class_names) may refuse samples whose files are missing,
-/// and finds_classes_by_name() as of Dataset; empty class_names stand for the files' own.
-/// P::kNamesClasses: whether the files may name their classes. P::location(): as of DataLocation.
+/// and has Dataset's finds_classes_by_name(); empty class_names stand for the files' own.
+/// P::kNamesClasses: whether the files may name their classes. P::location(): DataLocation::path.
 template <class P>
 class PhotoDataset : public FolderDataset<P> {
  public:

@@ -18,7 +18,7 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
                                             OnBadSample on_bad_sample,
                                             const std::vector<std::string>& class_names = {});
 
-/// All files with an image's ending, with class 0. Throws UserError where there are none.
+/// All files with an image's ending, with class 0. Throws UserError if there are none.
 std::shared_ptr<Source> open_remote_images(std::shared_ptr<ObjectStore> store, CacheFolder& cache,
                                            const Listing& listing);
 

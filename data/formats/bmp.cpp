@@ -27,7 +27,7 @@ struct Header {
   uint32_t bits = 0;
   uint32_t compression = kPlain;
   uint32_t colours = 0;
-  std::array<uint32_t, 3> masks{};  ///< of red, green and blue; all 0 without masks
+  std::array<uint32_t, 3> masks{};  ///< masks of red, green and blue; all 0 without masks
 
   bool run_length() const { return compression == kRle8 || compression == kRle4; }
   int64_t row_bytes() const { return (width * bits + 31) / 32 * 4; }

@@ -238,7 +238,7 @@ void unpack(const uint8_t* row, size_t count, uint16_t bits, bool scaled, uint8_
   }
 }
 
-/// Throws when the file is too short for so many bytes of pixels.
+/// Throws when the file is too short for this many bytes of pixels.
 void check_promise(uint64_t bytes, const Layout& layout, const TiffInput& input) {
   if (bytes / most_repetition(layout.compression) > input.bytes.size())
     kTiff.refuse("the data end too early");

@@ -48,7 +48,7 @@ using IndexEntries = std::map<uint64_t, IndexEntry>;
 struct IndexRow {
   uint64_t key;
   FileStamp stamp;
-  uint64_t offset;  ///< in the segment; in the file once the row is read
+  uint64_t offset;  ///< position in the segment; in the file once the row is read
   uint32_t length;
   uint32_t crc;
 };

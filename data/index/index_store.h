@@ -18,7 +18,7 @@ namespace composer {
 
 struct IndexStoreOptions {
   std::string what = "the crop index of the images";  ///< for messages
-  size_t segment_bytes = size_t{16} << 20;            ///< so many recorded bytes are saved at once
+  size_t segment_bytes = size_t{16} << 20;  ///< this many recorded bytes are saved at once
 };
 
 /// Functions may be called by several threads at once. Only flush() and the destructor wait for the
@@ -69,7 +69,7 @@ class IndexStore {
   std::shared_ptr<const IndexEntries> leaving_;  ///< indices that are being written
   size_t recorded_bytes_ = 0;
   bool wanted_ = false, stopping_ = false, waited_for_ = false, warned_ = false;
-  std::string failure_;  ///< of the last writing; empty after a success
+  std::string failure_;  ///< the last write's error; empty after a success
   std::thread writer_;   ///< started by the first save
 };
 

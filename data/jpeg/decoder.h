@@ -44,7 +44,7 @@ struct JpegKept {
   std::vector<uint8_t> memory;         ///< memory of made_rows
 };
 
-/// For one thread; keeps its memory from image to image.
+/// Decodes on one thread, and keeps its memory from image to image.
 class JpegDecoder {
  public:
   JpegDecoder();

@@ -50,7 +50,7 @@ void read_frame(uint8_t marker, Bytes segment, JpegHeader& header) {
   if (height * width > kMaxPixels) refuse(pixels + " are too many");
   if (header.components != 1 && header.components != 3 && header.components != 4) {
     refuse(std::to_string(header.components) +
-           " colour components, where 1, 3 or 4 have a meaning");
+           " colour components; only 1, 3 and 4 have a meaning");
   }
   if (segment.size() != 6 + 3 * static_cast<size_t>(header.components))
     refuse("the length of its frame header does not fit its components");
@@ -96,7 +96,7 @@ int exif_orientation(Bytes block) {
 }
 
 JpegHeader read_jpeg_header(std::span<const uint8_t> bytes) {
-  if (bytes.size() < 2 || bytes[0] != 0xFF || bytes[1] != kSoi) refuse("it begins as no JPEG does");
+  if (bytes.size() < 2 || bytes[0] != 0xFF || bytes[1] != kSoi) refuse("it does not start as JPEG");
   JpegHeader header;
   bool found = false, rotated = false;
   size_t at = 2;

@@ -48,7 +48,7 @@ constexpr uint32_t kMostFirstBits = 6, kMostSecondBits = 5;
 
 struct Standard {
   std::array<std::array<std::span<const uint8_t>, 2>, 2> sources{
-      // DC, AC; of luma, of chroma
+      // rows: DC, AC; columns: luma, chroma
       {{kDcLuma, kDcChroma}, {kAcLuma, kAcChroma}}};
   std::array<std::array<HuffmanTable, 2>, 2> tables;
 

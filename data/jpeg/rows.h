@@ -75,8 +75,7 @@ class WalkedRows final : public JpegCoefficients {
   std::vector<uint8_t> bits_;
   std::vector<uint32_t> removed_;  ///< see unstuff()
   size_t removed_before_ = 0;
-  std::vector<int16_t>
-      blocks_;  ///< of the part of a row that is wanted; of all of it with a keeper
+  std::vector<int16_t> blocks_;  ///< blocks of a row's wanted part; with a keeper, of the whole row
 };
 
 }  // namespace composer

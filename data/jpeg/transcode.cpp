@@ -11,7 +11,7 @@
 namespace composer {
 namespace {
 
-/// The next marker, without restart markers and others inside a scan; 0 at the end.
+/// The next marker, TEM, restart and SOI markers skipped; 0 at the end.
 uint8_t next_segment(std::span<const uint8_t> bytes, size_t& at) {
   uint8_t code = 0;
   do {
@@ -53,8 +53,7 @@ bool can_be_turned(const jpeg_decompress_struct& in, const Turn& turn) {
          (!turn.mirror_rows || in.image_height % mcu_height == 0);
 }
 
-/// Whether every scan of a progressive stream is there: libjpeg smooths the blocks of a stream that
-/// lacks scans.
+/// True if a progressive stream has all its scans: otherwise libjpeg smooths the blocks.
 bool is_complete(const jpeg_decompress_struct& in) {
   if (in.coef_bits == nullptr) return true;
   for (int c = 0; c < in.num_components; ++c) {
@@ -112,7 +111,7 @@ JBLOCKROW block_row(Transcoder& t, jvirt_barray_ptr blocks, JDIMENSION row, bool
   return (*t.in.mem->access_virt_barray)(codec, blocks, row, 1, write ? TRUE : FALSE)[0];
 }
 
-/// Fills the turned rows from the first to the last, as libjpeg's arrays want it.
+/// Fills the turned rows from the first to the last, as libjpeg's arrays require.
 void turn_component(Transcoder& t, const Turn& turn, int c, jvirt_barray_ptr blocks) {
   const JDIMENSION width = t.in.comp_info[c].width_in_blocks;
   const JDIMENSION height = t.in.comp_info[c].height_in_blocks;
@@ -138,7 +137,7 @@ void copy_parameters(Transcoder& t, const Turn& turn) {
   turn_tables(t.out);
 }
 
-/// Called with the jump set: between here and libjpeg no object needs its destructor.
+/// libjpeg may jump out of this function: no object here may need its destructor.
 bool transcode_with(Transcoder& t, std::span<const uint8_t> bytes, const Turn& turn) {
   jpeg_create_decompress(&t.in);
   jpeg_create_compress(&t.out);

@@ -169,7 +169,7 @@ void warn_of_few_classes(const Source& source, const Sampler& sampler, uint64_t 
   if (static_cast<double>(mixed.size()) >= expected / 2) return;
   log::warn("order: quasi_random mixes only " + std::to_string(mixed.size()) + " of " +
             std::to_string(all.size()) +
-            " classes at a time, for the samples lie class by class: `composer data write "
+            " classes at a time, as the samples are sorted by class: `composer data write "
             "--shuffle SEED` writes them mixed");
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kStretchBytes = 8 << 20;
 constexpr int64_t kStretchSamples = 4096;
-constexpr uint64_t kLeastBytes = 1024;     // a sample counts for at least so many, lost or not
+constexpr uint64_t kLeastBytes = 1024;     // a sample counts for at least this many, lost or not
 constexpr uint64_t kPieceBytes = 2 << 20;  // several readers share a page of a .beton file
 constexpr uint64_t kRemotePieceBytes = 8 << 20;  // one request
 constexpr uint64_t kGapBytes = 32 << 10;  // reading a gap of this size costs less than a request
@@ -250,7 +250,7 @@ class RangesAhead final : public ReadAhead {
     return true;
   }
 
-  /// Whether one reader is enough; of a remote source, while its bytes are in the cache.
+  /// True if one reader is enough. A remote source's bytes are in the cache then.
   bool comes_quickly() const { return reads_ > 16 && wait_ <= plan_.limits.quick / 4; }
 
   void note(double seconds, uint64_t bytes) {

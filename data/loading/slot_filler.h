@@ -28,7 +28,7 @@ class BadSampleLog {
   void add(const std::string& what);
 
   /// Logs how many of all `samples` were skipped, where that number has grown since the last call.
-  /// Throws RunError where all were skipped. `most` must be large enough for all of them.
+  /// Throws RunError if all were skipped. `most` must be large enough for all of them.
   void sum_up(int64_t samples);
 
  private:

@@ -32,7 +32,7 @@ inline bool far_above(size_t bytes, size_t wanted) {
   return bytes > usual && bytes / 8 > wanted;
 }
 
-/// Makes room for so many bytes of any value. Memory is kept, unless it is far_above.
+/// Makes room for this many bytes of any value. Memory is kept, unless it is far_above.
 inline void fit(std::vector<uint8_t>& memory, size_t bytes) {
   if (far_above(memory.capacity(), bytes)) memory = std::vector<uint8_t>();  // {} would keep it
   if (memory.size() < bytes) memory.resize(bytes);

@@ -22,7 +22,7 @@ struct Area {
   double width = 0;
 };
 
-/// For one thread; keeps its memory, and an unchanged plan, from image to image.
+/// Resizes on one thread; keeps its memory, and an unchanged plan, from image to image.
 class ResizePlan {
  public:
   ResizePlan();

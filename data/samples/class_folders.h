@@ -37,7 +37,7 @@ struct ClassListing {
 std::vector<ClassListing> list_class_folders(const std::filesystem::path& folder,
                                              const std::vector<std::string>& classes);
 
-/// The images of one folder, in no order. Throws UserError where the folder cannot be read.
+/// The images of one folder, in no order. Throws UserError if the folder cannot be read.
 std::vector<std::string> images_below(const std::filesystem::path& folder);
 
 /// The table of the listings, for kept_table(); nullopt where a class could not be listed.

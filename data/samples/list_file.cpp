@@ -77,7 +77,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-/// Throws UserError where the file is UTF-16.
+/// Throws UserError if the file is UTF-16.
 void check_encoding(const fs::path& file, std::string_view text) {
   const bool marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
   if (marked || text.substr(0, 2).find('\0') != text.npos)
@@ -178,8 +178,8 @@ std::optional<std::string> ending_of(const std::string& root, const std::string&
 constexpr size_t kMostLookedFor =
     50;  ///< paths that are looked for before the files are taken to be elsewhere
 
-/// Decides whether the first sample is rather a header of unusual names. It is where it alone has a
-/// path that is no image, or a label that is no number. It also is where path and label are words,
+/// Decides whether the first sample is really a header of unusual names. It is if only its path is
+/// no image, or only its label is no number. It also is if path and label are words,
 /// the label occurs once, no file has the path, and either a file of another sample exists, or no
 /// other path is a word and all other labels occur again.
 class HeaderDoubt {
@@ -358,7 +358,7 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
              "meant; above a sample, write path,label");
 }
 
-/// The value of the wanted key, or for "auto" of a usual key; null: none.
+/// The value of the wanted key, or for "auto" of a usual key; null if the object has no such key.
 template <class Names>
 const nlohmann::json* value_of(const nlohmann::json& object, const std::string& wanted,
                                const Names& usual) {

@@ -58,7 +58,7 @@ class DecodedSource final : public Source {
  public:
   /// Decodes up to `most` whole samples, spread over the source; fewer where they would take more
   /// than 1 GiB. Each stands for its neighbours: size() is that of the source. Samples that cannot
-  /// be read are left out. Throws RunError where none can be read.
+  /// be read are left out. Throws RunError if none can be read.
   DecodedSource(std::shared_ptr<Source> source, int64_t most);
 
   /// The number of decoded samples.

@@ -77,7 +77,7 @@ void warn_of_labels(const Source& source, const std::vector<int64_t>& rows,
     }
     if (lowest == 1)
       log::warn(
-          "no sample to train on has label 0: labels count from 0, and do these count from 1?");
+          "no sample to train on has label 0: labels must count from 0; do these count from 1?");
     if (is_one_class && count > 1)
       log::warn("all samples to train on are of one class, " + class_text(first, names) +
                 ": there is nothing to tell apart");
@@ -86,7 +86,7 @@ void warn_of_labels(const Source& source, const std::vector<int64_t>& rows,
   }
 }
 
-/// rows: empty = all.
+/// rows: the rows that are evaluated on; empty: all rows.
 void warn_of_classes_not_evaluated(const Source& source, const std::vector<int64_t>& rows,
                                    const std::vector<std::string>& names) {
   if (names.empty() || source.num_values() > 0) return;

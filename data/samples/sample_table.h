@@ -85,7 +85,7 @@ class SampleTable {
   bool has_parts() const { return parts_; }  ///< whether samples are parts of files
   SampleCoding coding() const { return coding_; }
 
-  // Properties of a sample. All throw RunError where the table's file can no longer be read.
+  // Properties of a sample. All throw RunError if the table's file can no longer be read.
 
   /// The folder of a whole file, with its '/' (empty for a name alone), or the file of a part.
   std::string_view container(int64_t sample) const { return text(containers_ + run_of(sample)); }
@@ -101,7 +101,7 @@ class SampleTable {
 
   uint64_t containers() const { return container_count_; }
   std::string_view container_text(uint64_t i) const { return text(containers_ + i); }
-  /// Names of the classes in order; empty where classes have numbers alone.
+  /// Names of the classes in order; empty if classes have only numbers.
   std::vector<std::string> class_names() const;
   /// One more than the largest label; 0 where samples have values.
   int64_t classes() const { return classes_; }

@@ -72,7 +72,7 @@ struct StoredImage {
   int64_t channels = 3;                 ///< channels of the pixels; a stream has 3
   int orientation = 1;                  ///< EXIF orientation of the stream, 1..8
   const MappedFile* mapping = nullptr;  ///< the mapping that the bytes lie in; null: none
-  IndexSlot index{};                    ///< for a stream of a source with an indexed_path()
+  IndexSlot index{};                    ///< set for a stream of a source with an indexed_path()
 };
 
 /// The image's pixels as a StoredImage, which refers to them.
@@ -139,7 +139,7 @@ class Source {
   /// The sample's name in error messages: its file, or the file and the position in the file.
   virtual std::string name(int64_t index) const = 0;
   /// Valid until `scratch` is used again. Throws RunError with the reason, without the name;
-  /// RemoteError or UserError where a store fails, which says nothing about the sample.
+  /// RemoteError or UserError if a store fails, which says nothing about the sample.
   virtual StoredImage open(int64_t index, ReadScratch& scratch) const = 0;
 
   /// Whether the samples are coded image files. Otherwise they are pixels, and a copy of the set
@@ -152,7 +152,7 @@ class Source {
   /// Whether there is fetch() or bring(). Both take as long as the storage does.
   virtual Arrival arrival() const { return Arrival::in_memory; }
   /// Reads the sample's bytes for open(). room_for: called with the size before reading, unless
-  /// empty. Throws as open() does, and RunError where there is no room.
+  /// empty. Throws as open() does, and RunError if there is no room.
   virtual FileStamp fetch(int64_t, std::vector<uint8_t>&, const RoomFor&) const { return {}; }
   /// The extent that open() reads of the sample, or the whole page that the sample lies in. nullopt
   /// where open() will throw.
@@ -250,7 +250,7 @@ class FileSource : public TableSource {
 /// missing or not regular.
 std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, int64_t channels);
 
-/// Throws RunError where a file of this size is too large, or room_for, unless empty, has no room.
+/// Throws RunError if a file of this size is too large, or room_for, unless empty, has no room.
 void check_file_size(uint64_t bytes, const RoomFor& room_for);
 
 /// Reads the whole file. room_for: called with the size before reading, unless empty. Throws

@@ -107,8 +107,8 @@ std::vector<float> numbers_in(std::span<const uint8_t> bytes, std::string_view t
   const NumberType* const known = number_type(type);
   if (known == nullptr) throw FormatError(std::string(type) + " is no type of numbers");
   if (bytes.empty() || bytes.size() % known->bytes != 0)
-    throw FormatError("has " + std::to_string(bytes.size()) + " bytes, no whole number of " +
-                      std::string(type));
+    throw FormatError("has " + std::to_string(bytes.size()) +
+                      " bytes, not a multiple of the size of " + std::string(type));
   std::vector<float> numbers;
   for (size_t at = 0; at < bytes.size(); at += known->bytes) {
     const double number = known->read(&bytes[at]);
@@ -122,7 +122,7 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
-/// Takes the counts of numbers by target from the first sample, and checks those of later ones.
+/// Takes each target's count of numbers from the first sample, and checks later samples.
 void TargetRows::take_counts(const std::vector<size_t>& counts) {
   if (counts_.empty()) {
     const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});

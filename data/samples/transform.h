@@ -26,8 +26,8 @@ struct Transform {
   int64_t resize_size = -1;  ///< length of the shorter side before the crop; -1: unchanged
   ImageSize size;            ///< size of the result
   double flip = 0.5;         ///< probability of a left-right flip in the two random crops
-  int64_t padding = 4;       ///< of pad_and_crop
-  Border border{};           ///< of pad_and_crop
+  int64_t padding = 4;       ///< padding of pad_and_crop, in pixels
+  Border border{};           ///< border of pad_and_crop
   ResizeFilter filter = ResizeFilter::triangle;
   Dct dct = Dct::accurate;
   /// With the triangle filter, JPEG is decoded at 1/2, 1/4 or 1/8 where a crop is at least 2, 4 or

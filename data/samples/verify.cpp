@@ -6,7 +6,7 @@
 namespace composer {
 namespace {
 
-/// The finding of decode(warnings). Throws RemoteError where a store fails.
+/// The finding of decode(warnings). Throws RemoteError if a store fails.
 template <class Decode>
 SampleFinding finding_of(const Decode& decode) {
   SampleFinding finding;

@@ -14,15 +14,15 @@ struct SampleFinding {
   std::string warnings;  ///< one per line
 };
 
-/// The pixels of the whole upright image, in `decoded` where it has to be decoded. warnings: as of
-/// decode_image. Throws RunError with the reason.
+/// The pixels of the whole upright image, in `decoded` where it has to be decoded. warnings: see
+/// decode_image(). Throws RunError with the reason.
 ImageView whole_pixels(const StoredImage& image, Image& decoded, std::string* warnings = nullptr);
 
 /// Verifies a sample of a source of image files, which is decoded into `image` by its content.
-/// Throws RemoteError where a store fails.
+/// Throws RemoteError if a store fails.
 SampleFinding verify_file(const Source& files, int64_t index, Image& image);
 
-/// Verifies a sample of any source. scratch, decoded: memory to read into. Throws RemoteError where
+/// Verifies a sample of any source. scratch, decoded: memory to read into. Throws RemoteError if
 /// a store fails.
 SampleFinding verify_sample(const Source& source, int64_t index, ReadScratch& scratch,
                             Image& decoded);

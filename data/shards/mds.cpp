@@ -120,7 +120,7 @@ std::vector<Shard> read_index(const std::string& path, const RemoteOptions& remo
   }
 }
 
-/// The name of the wanted column. Throws UserError where no column, or more than one, can be it.
+/// The name of the wanted column. Throws UserError if no column, or more than one, can be it.
 std::string column_for(const char* key, const std::string& wanted,
                        const std::vector<Column>& columns, bool (*fits)(const Column&),
                        std::initializer_list<const char*> usual) {
@@ -150,7 +150,7 @@ const Column& column_named(const std::string& name, const std::vector<Column>& c
   throw FormatError("lacks the column " + name);
 }
 
-/// The values of the columns in a sample's bytes. Throws FormatError where the bytes are too few.
+/// The values of the columns in a sample's bytes. Throws FormatError if the bytes are too few.
 std::vector<std::span<const uint8_t>> values_of(const std::vector<Column>& columns,
                                                 std::span<const uint8_t> sample) {
   ByteReader reader(sample);
@@ -465,7 +465,7 @@ Chosen chosen_columns(const std::vector<Column>& columns, const MdsOptions& opti
   return chosen;
 }
 
-/// The chosen columns of a shard. Throws FormatError where the shard lacks a column, or has it in
+/// The chosen columns of a shard. Throws FormatError if the shard lacks a column, or has it in
 /// an unsupported encoding.
 Wanted wanted_columns(const std::vector<Column>& columns, const Chosen& chosen,
                       SampleCoding coding) {

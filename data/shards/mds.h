@@ -28,7 +28,7 @@ struct MdsOptions {
 };
 
 /// Whether an index.json, which may be remote, is one of MDS shards, by its keys. A file that is no
-/// JSON counts: it may be damaged. Throws UserError where the file cannot be read.
+/// JSON counts: it may be damaged. Throws UserError if the file cannot be read.
 bool is_mds_index(const std::string& file);
 
 /// The files that a table depends on: the index and, for a remote folder, the shards with their
@@ -54,7 +54,7 @@ std::vector<std::string> mds_number_columns(const std::string& folder, const Rem
 /// read, or whose hashes differ from those in the index. Reads all files with a hash to check.
 /// folder: may be remote; for compressed objects the unpacked bytes are checked, as unpacking
 /// checks the packed ones. The log names hash algorithms that are not supported. Throws UserError
-/// for an index that cannot be read, RemoteError or UserError where a store does not give a file.
+/// for an index that cannot be read, RemoteError or UserError if a store does not give a file.
 WrongFiles wrong_mds_hashes(const std::string& folder, const std::filesystem::path& unpack_to,
                             const RemoteOptions& remote = {});
 

@@ -84,7 +84,7 @@ const PartSource::File& PartSource::file_of(int64_t index) const {
   return files_[table_->container_number(index)];
 }
 
-/// Throws RunError where the file has become shorter since its table was made.
+/// Throws RunError if the file has become shorter since its table was made.
 Extent PartSource::extent_of(int64_t index) const {
   const uint64_t file = file_of(index).part->bytes();
   const uint64_t begin = table_->offset(index), bytes = table_->length(index);

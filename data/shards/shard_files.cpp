@@ -81,7 +81,7 @@ ShardFiles remote_shards(std::vector<std::string> addresses, const std::string& 
     const std::string name = RemotePath(address).identity();
     if (named.emplace(name, address).first->second != address)
       throw UserError(key + ": two addresses of " + shown_path(address) +
-                      " differ in what counts as a signature alone: they would be one file");
+                      " differ only in what counts as a signature: they would be one file");
     files.names.push_back(name.starts_with(files.root) ? name.substr(files.root.size()) : name);
   }
   files.addresses = std::move(addresses);

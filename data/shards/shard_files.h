@@ -31,9 +31,9 @@ using FileHashes = std::map<std::string, std::string>;
 
 /// The index entry of a file that is compressed by zstd.
 struct PackedFile {
-  FileHashes packed_hashes{};  ///< of the compressed file
+  FileHashes packed_hashes{};  ///< hashes of the compressed file
   uint64_t bytes = 0;          ///< unpacked size
-  FileHashes hashes{};         ///< of the unpacked bytes
+  FileHashes hashes{};         ///< hashes of the unpacked bytes
 };
 
 /// Ignores hashes by algorithms that Digest does not know (xxh3_64).
@@ -83,10 +83,10 @@ class PartFile {
   bool comes_whole() const { return is_packed_ && !remote_->is_whole(); }
 
   /// The bytes, which must lie within the file: mapped, or copied into `memory`. Throws RemoteError
-  /// or UserError where a store does not give them, DamagedFile where the object that is unpacked
+  /// or UserError if a store does not give them, DamagedFile if the object that is unpacked
   /// for them does not match its hashes.
   std::span<const uint8_t> read(uint64_t begin, uint64_t bytes, std::vector<uint8_t>& memory) const;
-  /// Returns use(), which reads the result of read(). Throws RunError where bytes were lost
+  /// Returns use(), which reads the result of read(). Throws RunError if bytes were lost
   /// meanwhile.
   template <class Use>
   auto use(std::span<const uint8_t> given, Use&& use) const {
@@ -115,7 +115,7 @@ class PartReader {
   std::vector<uint8_t> window_;
 };
 
-/// Returns read(PartReader&) of the file. packed: as of PartFile. Throws UserError with the path
+/// Returns read(PartReader&) of the file. packed: see PartFile. Throws UserError with the path
 /// for a FormatError, and as MappedFile::use_all() does where bytes were lost.
 template <class Read>
 auto read_parts(const std::string& path, const Read& read, const RemoteOptions& remote = {},

@@ -17,7 +17,7 @@ namespace composer {
 /// A regular file in a tar file.
 struct TarMember {
   std::string path;
-  uint64_t offset = 0, bytes = 0;  ///< of its content, in the tar file
+  uint64_t offset = 0, bytes = 0;  ///< where its content lies in the tar file
 };
 
 /// Reads the headers of a tar file from start to end, and nothing between them.

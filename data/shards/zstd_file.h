@@ -9,15 +9,15 @@
 
 namespace composer {
 
-/// Unpacks `from` to `to`, by way of a temporary file. Throws DamagedFile naming `from` where it is
-/// damaged, or its content does not match `bytes` and `hashes`; UserError where it cannot be read;
-/// RunError where `to` cannot be written.
+/// Unpacks `from` to `to`, by way of a temporary file. Throws DamagedFile naming `from` if it is
+/// damaged, or its content does not match `bytes` and `hashes`; UserError if it cannot be read;
+/// RunError if `to` cannot be written.
 void unpack_zstd(const std::filesystem::path& from, const std::filesystem::path& to, uint64_t bytes,
                  const FileHashes& hashes);
 
 /// The content of a compressed object, as one block. Fetching any byte reads the whole object, in
 /// parallel ranges, and unpacks it, with memory for both. A fetch throws DamagedFile naming the
-/// object where it is damaged or does not match `file`; RunError where the thread is to leave
+/// object if it is damaged or does not match `file`; RunError if the thread is to leave
 /// (LeaveWhen).
 RemoteBytes unpacked_bytes(RemoteBytes object, PackedFile file);
 

@@ -123,7 +123,7 @@ class NodeWriter {
   std::string integers(const std::string& part, const std::vector<int64_t>& values) {
     return constant(part, at::tensor(values, at::kLong));
   }
-  /// The name of the input; of a constant of `count` times `otherwise` where it is absent.
+  /// The name of the input, or if it is absent of a constant with `count` times `otherwise`.
   std::string input_or(size_t index, const std::string& part, int64_t count, double otherwise) {
     return has_input(index) ? inputs_[index] : constant(part, at::full({count}, otherwise));
   }

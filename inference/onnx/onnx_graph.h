@@ -35,11 +35,11 @@ class OnnxGraph {
   void add_node(const std::string& kind, const std::vector<std::string>& inputs,
                 const std::string& output, const std::vector<OnnxAttribute>& attributes = {});
 
-  /// Returns the name of the constant, unique(name). UserError where the file would exceed the
+  /// Returns the name of the constant, unique(name). UserError if the file would exceed the
   /// limit of Protocol Buffers.
   std::string add_constant(const std::string& name, const at::Tensor& tensor);
 
-  /// Writes the file. UserError where it would be too large, RunError where it cannot be written.
+  /// Writes the file. UserError if it would be too large, RunError if it cannot be written.
   void write(const std::map<std::string, std::string>& metadata) const;
 
  private:

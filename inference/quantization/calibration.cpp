@@ -48,7 +48,7 @@ std::string described_value(const Graph& graph, size_t value) {
 }
 
 /// Codes for every value of a folded graph that may have some. images: batches, float32 [N, C, H,
-/// W], normalised. Throws RunError where a layer's values are not numbers.
+/// W], normalised. Throws RunError if a layer's values are not numbers.
 std::map<size_t, Affine> observed_codes(const Graph& folded, const std::vector<at::Tensor>& images,
                                         int64_t activation_bits) {
   const auto wanted = values_to_observe(folded);

@@ -20,7 +20,7 @@ Affine codes_over(float low, float high, int64_t bits);
 /// float32 values -> the numbers of the nearest codes 0 to 2^bits - 1.
 at::Tensor rounded_to_codes(const at::Tensor& values, const Affine& codes, int64_t bits);
 
-/// scales [out] -> [out, 1, ...] of so many dimensions, a factor of weights [out, ...].
+/// scales [out] -> [out, 1, ...], a factor of weights [out, ...] with `dimensions` dimensions.
 at::Tensor for_each_output(const at::Tensor& scales, int64_t dimensions);
 
 /// weight: float32 [out, ...] -> float32 [out]: the largest absolute value of each output

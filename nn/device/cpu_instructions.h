@@ -11,7 +11,7 @@ namespace composer {
 bool has_instructions(const std::string& name);
 
 /// The environment's limit on the instructions that oneDNN, and so composer, uses:
-/// "ONEDNN_MAX_CPU_ISA=AVX2", or the same of DNNL_MAX_CPU_ISA. Empty without a limit.
+/// "ONEDNN_MAX_CPU_ISA=AVX2", or the same with DNNL_MAX_CPU_ISA. Empty without a limit.
 std::string instruction_limit();
 
 }  // namespace composer

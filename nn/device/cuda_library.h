@@ -7,7 +7,7 @@ namespace composer {
 
 /// A function of the library. The first call opens the library: from the folder of the running
 /// program, from lib/ beside that folder or beside its parent, or where the system finds libraries.
-/// LibTorch's CUDA library must be open (open_cuda). UserError where the library or the function is
+/// LibTorch's CUDA library must be open (open_cuda). UserError if the library or the function is
 /// missing, or the library is of another version; its message begins with `purpose` ("ranks on GPUs
 /// need").
 void* function_of_cuda_library(const char* name, const std::string& purpose);

@@ -72,7 +72,7 @@ class JobStore {
 /// the store.
 void tell_run_folder(const RankEnvironment& environment, const std::filesystem::path& folder);
 
-/// Reports that a save of this job has written so many more bytes.
+/// Reports that a save of this job has written this many more bytes.
 void tell_saved(JobStore& store, int64_t bytes);
 /// All bytes that saves have reported.
 int64_t told_saved(JobStore& store);

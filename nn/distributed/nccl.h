@@ -12,7 +12,7 @@ extern "C" OpenNccl composer_nccl;
 
 namespace composer {
 
-/// timeout: of each call. The current device is this rank's GPU. UserError where
+/// timeout: of each call. The current device is this rank's GPU. UserError if
 /// libcomposer_cuda.so cannot be opened.
 c10::intrusive_ptr<c10d::Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                             int size, std::chrono::milliseconds timeout);

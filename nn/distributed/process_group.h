@@ -41,7 +41,7 @@ std::shared_ptr<ProcessGroupCommunicator> join_process_group(
 /// rank.
 void with_other_ranks(const std::function<void()>& collective);
 
-/// Seconds in which Gloo adds up so many bytes of float32 numbers over two ranks of this process,
+/// Seconds in which Gloo adds up this many bytes of float32 numbers over two ranks of this process,
 /// once they are connected. RunError when they cannot connect, or the sum is wrong.
 double time_local_sum(int64_t bytes);
 

@@ -43,7 +43,7 @@ struct OperationCost : Cost {
 };
 
 struct NetworkCost : Cost {
-  /// In the order of Graph::operations; a parameter counts for its first reader.
+  /// Costs in the order of Graph::operations; a parameter counts for its first reader.
   std::vector<OperationCost> operations;
   ReceptiveField receptive_field;  ///< receptive field of the last convolution's output
 };

@@ -40,7 +40,7 @@ struct Graph {
   };
 
   std::vector<Value> values;
-  /// In the order in which they ran: each comes after the operations that made its inputs.
+  /// The operations in the order they ran: each comes after those that made its inputs.
   std::vector<Operation> operations;
   size_t input = 0, output = 0;  ///< indices into values
 

@@ -26,7 +26,7 @@ std::string short_pair(std::array<int64_t, 2> value) {
   return value[0] == value[1] ? std::to_string(value[0]) : pair(value);
 }
 
-/// Throws LayerError where the padded image is smaller than the window. spare: rows and columns
+/// Throws LayerError if the padded image is smaller than the window. spare: rows and columns
 /// that the last window may lack.
 template <class Options>
 void check_window(const Layer& layer, const at::Tensor& input, const Options& options,

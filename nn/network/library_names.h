@@ -15,8 +15,8 @@ struct LibraryNames {
   std::map<std::string, std::string> paths{};
   /// The library's shapes where they differ, by our names of the tensors.
   std::map<std::string, std::vector<int64_t>> shapes{};
-  /// The library's network, and why it computes something else all the same; empty where it does
-  /// not.
+  /// The library's network, and why it computes something else even so; empty if it computes the
+  /// same.
   std::string difference{};
   /// Side of images, in pixels, from which on the library's network computes something else; 0:
   /// never.

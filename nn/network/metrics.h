@@ -40,7 +40,7 @@ class ClassificationMetrics final : public EvaluationMetrics {
 
   /// The names that compute() gives.
   static std::vector<std::string> names(int64_t num_classes);
-  /// In the order above; accuracies in [0, 1].
+  /// The metrics in the order of names(); accuracies are in [0, 1].
   std::vector<std::pair<std::string, double>> compute() const override;
   void reset();
   void sum(const Ranks& ranks, at::Device device) override;
@@ -148,7 +148,7 @@ class RunningMetric : public Stateful {
  public:
   explicit RunningMetric(at::Device device, Ranks ranks = {});
 
-  /// A scalar on the device: the metric's sum over so many samples.
+  /// A scalar on the device: the metric's sum over this many samples.
   void add(const at::Tensor& sum, int64_t samples);
   void reset() { sums_.zero_(); }
   /// A scalar on the device; NaN where no sample was seen.

@@ -59,7 +59,7 @@ class NormKernels {
   /// Why the kernels do not compute this call, for instance "float64"; empty where they do.
   virtual std::string refusal(const NormCall& call) const = 0;
 
-  /// For a call that is not refused, whose residual has the input's type and layout.
+  /// Computes a call that is not refused and whose residual has the input's type and layout.
   virtual NormOutput forward(const NormCall& call) const = 0;
   virtual NormGradients backward(const NormBackward& call) const = 0;
 };

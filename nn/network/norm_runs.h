@@ -67,7 +67,7 @@ class NormRuns {
   int64_t images_, channels_, pixels_;
   bool channels_last_, bf16_;
   int64_t width_ = 0;
-  int64_t together_ = 0;  ///< at most, of a run: pixels (NHWC), images (NCHW)
+  int64_t together_ = 0;  ///< the most pixels (NHWC) or images (NCHW) of a run
   int64_t of_group_ = 0;  ///< channels of a run, at most
   int64_t of_piece_ = 0;  ///< pixels of a channel in a row of NCHW, at most
   int64_t pieces_ = 1, parts_ = 0, groups_ = 1, grain_ = 1;

@@ -32,7 +32,7 @@ class Objective {
   /// The meaning of outputs: values as they are, or probabilities that labels hold.
   virtual at::Tensor answers(const at::Tensor& outputs) const { return outputs; }
 
-  /// UserError where the target, on the CPU, has values that the loss does not allow.
+  /// UserError if the target, on the CPU, has values that the loss does not allow.
   virtual void check(const Target&) const {}
 };
 

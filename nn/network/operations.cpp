@@ -263,7 +263,7 @@ struct Operation {
   at::Tensor (*call)(const Inputs& inputs, const OperationOptions& options);
 };
 
-/// In the order of OperationKind.
+/// The operations in the order of OperationKind.
 constexpr Operation operations[]{
     {"adaptive_avg_pool2d", call<op::adaptive_avg_pool2d>},
     {"add", call<op::add>},

@@ -101,14 +101,14 @@ Precision resolve_precision(std::string_view word, at::Device device) {
   if (word == "amp_fp16") {
     if (device.is_cpu())
       log::warn(
-          "precision amp_fp16: the CPU computes in fp16 many times slower than in float32; here "
-          "fp32 or amp_bf16 is the faster one");
+          "precision amp_fp16: the CPU computes in fp16 many times slower than in float32; "
+          "fp32 or amp_bf16 is faster here");
     return Precision::amp_fp16;
   }
   if (word == "amp_bf16" || word == "bf16") return Precision::amp_bf16;
   if (word == "tf32") {
     if (!device.is_cpu()) return Precision::tf32;
-    log::warn("precision tf32: the CPU has none; training in fp32");
+    log::warn("precision tf32: the CPU has no tf32; training in fp32");
     return Precision::fp32;
   }
   if (word != "amp")

@@ -29,7 +29,7 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// Called before the operation computes, since it may overwrite its inputs. UserError where an
+  /// Called before the operation computes, since it may overwrite its inputs. UserError if an
   /// input comes from an operation outside of namespace op.
   Graph::Operation started(OperationKind kind, OperationOptions options,
                            at::ArrayRef<const at::Tensor*> inputs);

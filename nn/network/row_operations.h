@@ -41,7 +41,7 @@ struct RowWindow {
 
   /// Rows from a window's first to its last.
   int64_t span() const { return dilation * (kernel - 1) + 1; }
-  int64_t output_height(int64_t height) const;  ///< LayerError where no window fits
+  int64_t output_height(int64_t height) const;  ///< LayerError if no window fits
   /// The input rows of these output rows; rows below 0 and from `height` on are padding. For no
   /// output rows: the rows of one window of padding, so that the operation has an input.
   RowRange input_of(RowRange output, int64_t height) const;

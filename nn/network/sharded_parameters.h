@@ -47,8 +47,8 @@ std::vector<PlacedLayer> weight_units(Block& network);
 /// layer's backward pass.
 class ShardedParameters {
  public:
-  /// parameters: each with its owner, the same on all ranks, with the same values. ranks: more than
-  /// one.
+  /// parameters: pairs of a parameter and its owner, with equal values on all ranks. ranks: more
+  /// than one.
   ShardedParameters(std::shared_ptr<Model> model,
                     const std::vector<std::pair<at::Tensor, int64_t>>& parameters, Ranks ranks,
                     const ShardingOptions& options);
@@ -63,20 +63,20 @@ class ShardedParameters {
   /// Drops what a failed update left behind.
   void begin_update();
   void before_backward();
-  /// last: of an update's microbatches. Afterwards the parameters of this rank have the sum over
-  /// ranks and microbatches as gradients, and the other parameters have none. RunError where a
-  /// parameter took no part in the backward pass, unless find_unused.
+  /// last: true for an update's last microbatch. Afterwards the parameters of this rank have the
+  /// sum over ranks and microbatches as gradients, and the other parameters have none. RunError if
+  /// a parameter took no part in the backward pass, unless find_unused is true.
   void after_backward(bool last);
 
-  /// The owner of a parameter; nothing for one that all ranks keep and none updates.
+  /// The owner of a parameter; empty for one that all ranks keep and none updates.
   std::optional<int64_t> owner(const at::Tensor& parameter) const;
   /// Whether this rank's value of the parameter is the valid one.
   bool is_own(const at::Tensor& parameter) const {
     return owner(parameter).value_or(ranks_.rank()) == ranks_.rank();
   }
 
-  /// Every rank wrote weights of its own outside of an update: the next pass sends them to the
-  /// ranks that need them.
+  /// Call it after every rank wrote its own weights outside of an update: the next pass sends them
+  /// to the ranks that need them.
   void written() { written_ = true; }
 
   /// Puts all weights into memory on all ranks, for work after training: from then on no pass waits

@@ -61,7 +61,7 @@ class SpatialParallel {
   using WeakTensor = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
 
   Known known(OperationKind kind, const at::Tensor& tensor) const;
-  /// For an element-wise operation of a and b.
+  /// What is known of the result of an element-wise operation on a and b.
   Known known_of_both(OperationKind kind, const at::Tensor& a, const at::Tensor& b) const;
   at::Tensor down_the_image(OperationKind kind, const OperationOptions& options,
                             at::ArrayRef<const at::Tensor*> inputs, const Known& known);

@@ -35,8 +35,8 @@ struct ParameterSettings {
 struct ParameterGroup : ParameterSettings {
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
-  /// With schedulers applied; float32 scalar on the parameters' device; its address does not
-  /// change.
+  /// The scheduled learning rate: a float32 scalar on the parameters' device, whose address does
+  /// not change.
   at::Tensor lr;
 };
 

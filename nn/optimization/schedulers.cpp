@@ -14,7 +14,7 @@ double progress(double t, double length) { return t >= length ? 1 : t / length; 
 
 double between(double start, double end, double share) { return start + (end - start) * share; }
 
-/// From `start` at x = 0 to `end` at x = 1.
+/// Half a cosine from `start` at x = 0 to `end` at x = 1.
 double cosine(double start, double end, double x) {
   return between(end, start, (1 + std::cos(std::numbers::pi * x)) / 2);
 }

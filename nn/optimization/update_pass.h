@@ -39,8 +39,8 @@ struct UpdateSpan {
   float* weight = nullptr;
   const float* gradient = nullptr;
   float* state[3] = {};         ///< state tensors, in the order of the rule
-  uint16_t* rounded = nullptr;  ///< gets the new weights in bfloat16, ties to even; null: none
-  float* average = nullptr;     ///< moves by average_share towards the new weights; null: none
+  uint16_t* rounded = nullptr;  ///< gets the new weights as bfloat16, ties to even; may be null
+  float* average = nullptr;     ///< moves by average_share to the new weights; may be null
   float average_share = 0;
 };
 

@@ -78,7 +78,7 @@ bool kineto_available() { return true; }
 
 KinetoTrace::KinetoTrace(Options options) : options_(options) {
   if (daemon_may_ask)
-    throw RunError(std::string(daemon_variable) + ": the tracer is left to Dynolog's daemon");
+    throw RunError(std::string(daemon_variable) + ": the tracer is reserved for Dynolog's daemon");
   profiler::prepareProfiler(config(options_), activities(options_));
 }
 

@@ -18,7 +18,7 @@ class KinetoTrace {
     bool record_shapes = false;
   };
 
-  /// Warms up. UserError where this LibTorch has no Kineto; RunError where a daemon may ask for
+  /// Warms up. UserError if this LibTorch has no Kineto; RunError if a daemon may ask for
   /// traces, since the end of its trace would end this one; c10::Error while another trace is made.
   explicit KinetoTrace(Options options);
   /// Ends the trace without writing it.

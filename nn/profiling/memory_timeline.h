@@ -26,8 +26,8 @@ class MemoryTimeline {
   /// Declares all current tensors of this use. Undefined tensors are ignored.
   void mark(MemoryUse use, const std::vector<at::Tensor>& tensors);
 
-  /// In order of time; changes of less than a thousandth of the peak are merged. Blocks that were
-  /// allocated before count from their first mark() on.
+  /// The points in order of time; changes below a thousandth of the peak are merged. Blocks that
+  /// were allocated before count from their first mark() on.
   std::vector<MemoryPoint> points() const;
 
  private:

@@ -108,8 +108,8 @@ class ThreadRanges {
 /// previous one. The training thread uses RECORD_USER_SCOPE.
 class ThreadRange {
  public:
-  /// lasting: it may take seconds. Where daemons make traces, no trace has it: the end of a
-  /// daemon's trace is not reported.
+  /// lasting: the range may take seconds. Where daemons may make traces, all traces leave it out,
+  /// as the end of a daemon's trace is not reported.
   explicit ThreadRange(std::string_view name, bool lasting = false);
   ~ThreadRange();
   ThreadRange(const ThreadRange&) = delete;
@@ -118,8 +118,8 @@ class ThreadRange {
  private:
   at::RecordFunction& range() { return *reinterpret_cast<at::RecordFunction*>(storage_); }
 
-  const bool only_summed_;  ///< no trace has it
-  const int64_t trace_;     ///< number of traces that had ended at its beginning
+  const bool only_summed_;  ///< true: traces leave it out
+  const int64_t trace_;     ///< number of traces that had ended when it began
   alignas(at::RecordFunction) std::byte storage_[sizeof(at::RecordFunction)];
 };
 

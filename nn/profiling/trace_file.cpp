@@ -180,7 +180,7 @@ class Rows {
     return found == begins_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// In order of the events.
+  /// The moved slices, ordered by event.
   std::vector<Moved> moved() const {
     auto all = moved_;
     std::ranges::sort(all, {}, &Moved::event);

@@ -125,7 +125,7 @@ TEST_CASE("labels of a list that are ids, or have gaps, are no classes", "[cli][
                  "and 3 of these 20000001 classes occur"));
   const auto given = listed("3", {"0", "2", "5"});
   CHECK_THROWS_WITH(check_targets(given, *build_model(given), /*training=*/true),
-                    Contains("6 classes by their largest label, of which 3 occur"));
+                    Contains("6 classes by their largest label, and use 3 of them"));
 }
 
 TEST_CASE("finetune needs a folder alone", "[cli][automatic]") {
@@ -606,8 +606,8 @@ TEST_CASE("a plan writes no data", "[cli][automatic]") {
   CHECK(planned.status == 0);
   CHECK_THAT(planned.output, Contains("val.beton is yet to be written by training"));
   CHECK_THAT(planned.errors, Contains("val_dataset.imagenet: the data were not read"));
-  CHECK_THAT(planned.errors, Contains("the data have 2 classes, the model 3 outputs, of which the "
-                                      "others are never right"));
+  CHECK_THAT(planned.errors, Contains("the data have 2 classes, the model 3 outputs; the extra "
+                                      "ones are never right"));
   CHECK(!fs::exists(folder / "val.beton"));
 }
 
@@ -747,7 +747,7 @@ TEST_CASE("a plan without data counts both sides of a split, and warns once", "[
   REQUIRE(planned.status == 0);
   CHECK_THAT(planned.output, Contains("train_dataset: imagenet, 1024928 samples an epoch") &&
                                  Contains("evaluation: 256233 samples"));
-  const std::string warning = "the data were not read, and";
+  const std::string warning = "the data were not read; the set's";
   const auto first = planned.errors.find(warning);
   CHECK(first != std::string::npos);
   CHECK(planned.errors.find(warning, first + 1) == std::string::npos);

@@ -171,7 +171,7 @@ const std::vector<Bad> cases{
     {"export empty_folder --format safetensors --output net", "", "empty_folder: is no checkpoint"},
     {"quantize nowhere --calibration empty_folder --output q.onnx", "",
      "--output: q.onnx: this makes a folder; name one without .onnx"},
-    {"export text.pth --format safetensors --output net", "", "text.pth: holds weights alone"},
+    {"export text.pth --format safetensors --output net", "", "text.pth: holds only weights"},
     {"export text.safetensors --format safetensors --output net", "", "text.safetensors"},
     {"data info x.beton", "", "x.beton: no such file"},
     {"data info empty_folder", "",
@@ -209,7 +209,7 @@ const std::vector<Bad> cases{
      "bad.yaml:9:1: optimizer.sgd.lr: unknown key; in a file keys are nested: "
      "optimizer: {sgd: {lr: ...}}"},
     {train, good + "algorithms:\n\tblurpool:\n",
-     "bad.yaml:10:1: a tab indents this line; YAML takes spaces alone"},
+     "bad.yaml:10:1: a tab indents this line; YAML takes only spaces"},
     {train, good + "run_dir: $HOME/runs\n",
      "run_dir: '$HOME/runs': only a shell puts a variable's value in the place of "
      "$HOME; give the path"},

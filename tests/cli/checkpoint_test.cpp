@@ -124,7 +124,7 @@ device: cpu
   output("train -f r.yaml --run_name b --load_path shards");
   const auto without = run(folder.path(), split("eval --load_path shards"));
   CHECK(without.status == 2);
-  CHECK_THAT(without.errors, Contains("shards holds weights alone"));
+  CHECK_THAT(without.errors, Contains("shards holds only weights"));
 }
 
 TEST_CASE("what four ranks of divided weights saved is checked, put together and read by PyTorch",

@@ -247,7 +247,7 @@ TEST_CASE("an export tells all that its use needs", "[cli][export][slow]") {
         call(export_command, trained.path("net") +
                                  " --format torchscript --overwrite --weights model --output " +
                                  trained.path("net.pt")),
-        Contains("holds those of ema alone"));
+        Contains("holds only those of ema; export"));
     CHECK_THROWS_WITH(
         call(export_command, trained.path("net/model.safetensors") +
                                  " --format torchscript --overwrite --weights ema --output " +
@@ -258,7 +258,7 @@ TEST_CASE("an export tells all that its use needs", "[cli][export][slow]") {
     CHECK_THROWS_WITH(call(export_command, trained.path("alone.safetensors") +
                                                " --format torchscript --overwrite --output " +
                                                trained.path("net.pt")),
-                      Contains("alone.safetensors: holds weights alone"));
+                      Contains("alone.safetensors: holds only weights"));
   }
   SECTION("names of other libraries") {
     CHECK_THROWS_WITH(call(export_command, trained.path(trained.checkpoint) +

@@ -178,7 +178,7 @@ TEST_CASE("sweep refuses what makes no sense before anything starts", "[cli][stu
   refused("--momemtum 0.8,0.9", "did you mean 'momentum'?");
   refused("--lr 0.1..1", "--random N");
   refused("--lr 0.1,0.2 --halving", "needs at least 3 points, there are 2");
-  refused("--lr 0.1,0.2,0.3 --halving --max_duration 2ep", "of which nothing is left");
+  refused("--lr 0.1,0.2,0.3 --halving --max_duration 2ep", "which rounds to 0");
   refused("--lr 0.1,0.2,0.3 --scale_schedule_ratio 0.5,1 --halving", "--halving sets it");
   refused("--seed 1,2", "--seeds N");
   refused("--lr 0.1,0.2 --random 0", "--random: must be at least 1");

@@ -224,7 +224,7 @@ TEST_CASE("a trainer that forgets to join the ranks is refused", "[ranks]") {
   const Environment environment({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}});
   Trainer trainer(tiny_parts());
   CHECK_THROWS_WITH(trainer.fit(),
-                    "rank 1 of 2: TrainerParts has no ranks, each process would train by itself; "
+                    "rank 1 of 2: TrainerParts has no ranks: each process would train by itself; "
                     "call join(parts) before the Trainer is made");
 }
 

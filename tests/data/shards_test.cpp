@@ -302,7 +302,7 @@ TEST_CASE("columns of numbers of MDS shards are read in place of classes", "[dat
   CHECK_THROWS_WITH(values("ndarray", {"\x07\x04\x01x"}), Contains("an array of no known type"));
   CHECK_THROWS_WITH(values("ndarray:float32", {"\x04\x02"
                                                "abc"}),
-                    Contains("has 3 bytes, no whole number of float32"));
+                    Contains("has 3 bytes, not a multiple of the size of float32"));
   CHECK_THROWS_WITH(values("ndarray:float32", {"\xFC\x02"}), Contains("cut off or damaged"));
   CHECK_THROWS_WITH(values("ndarray:complex64", {pair}), Contains("complex64 is no type"));
   CHECK_THROWS_WITH(values("ndarray:uint8", {"\x04\x02"
