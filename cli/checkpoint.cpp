@@ -125,8 +125,7 @@ int convert(const CheckpointOptions& options) {
   const auto& [ending, write] = targets.at(options.to);
   if (options.shards > 1 && options.to != "dcp") throw UserError("--shards: is for --to dcp");
   if (options.output.empty()) throw UserError("--output: is missing: what to write");
-  if (is_remote(options.output))
-    throw UserError("--output: must be on this machine, not " + shown_path(options.output));
+  check_on_this_machine("--output", options.output);
   if (!ending.empty() && fs::path(options.output).extension() != ending)
     throw UserError("--output: " + options.output + " must end in " + ending);
   const fs::path path = fetched(options.path);

@@ -47,6 +47,7 @@ void check(const ExportOptions& options, const Format& format) {
     throw UserError("--names: is for --format safetensors");
   if (options.preprocessing && options.format != "onnx")
     throw UserError("--preprocessing: is for --format onnx");
+  check_on_this_machine("--output", options.output);
   const std::filesystem::path output(options.output);
   if (format.ending.empty()) {
     if (options.overwrite)

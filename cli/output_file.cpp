@@ -11,14 +11,21 @@
 #include "base/error.h"
 #include "base/files/atomic_file.h"
 #include "base/log.h"
+#include "base/remote/remote_path.h"
 #include "base/text.h"
 
 namespace composer {
+
+void check_on_this_machine(const std::string& option, const std::string& path) {
+  if (is_remote(path))
+    throw UserError(option + ": must be on this machine, not " + shown_path(path));
+}
 
 void check_output_file(const std::string& output, bool overwrite, const std::string& ending) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (output.empty()) throw UserError("--output: is empty; name the file to write");
+  check_on_this_machine("--output", output);
   if (!ending.empty() && fs::path(output).extension() != ending)
     throw UserError("--output: " + output + " must end in " + ending);
   if (fs::path(output).filename().string().size() > NAME_MAX)
@@ -37,6 +44,7 @@ void check_output_file(const std::string& output, bool overwrite, const std::str
 
 PageFile::PageFile(std::string option, std::filesystem::path file)
     : option_(std::move(option)), file_(std::move(file)) {
+  check_on_this_machine(option_, file_.string());
   std::error_code problem;
   if (std::filesystem::is_directory(file_, problem))
     throw UserError(option_ + ": " + file_.string() + " is a folder; name a file");

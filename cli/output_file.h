@@ -7,9 +7,12 @@
 
 namespace composer {
 
-/// UserError, naming --output, when the path is a folder, when its folder is missing or not
-/// writable, when its name does not end in `ending`, or when the file exists and `overwrite` is
-/// false.
+/// UserError, naming the option, when the path is one of a store.
+void check_on_this_machine(const std::string& option, const std::string& path);
+
+/// UserError, naming --output, when the path is one of a store, when the path is a folder, when its
+/// folder is missing or not writable, when its name does not end in `ending`, or when the file
+/// exists and `overwrite` is false.
 void check_output_file(const std::string& output, bool overwrite, const std::string& ending = "");
 
 /// An HTML page that a command writes. It replaces only an HTML page, never another file that was

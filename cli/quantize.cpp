@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
+#include "cli/output_file.h"
 #include "cli/prepared_images.h"
 #include "cli/quantization_report.h"
 #include "composer/checkpoint/checkpoint.h"
@@ -249,6 +250,7 @@ void compare_speed(const TrainedNetwork& plain, const TrainedNetwork& coded,
 }
 
 void quantize(const QuantizeOptions& options) {
+  check_on_this_machine("--output", options.output);
   check_network_folder(options.output);
   auto network = take_network(options.path, options.weights).network;
   if (!network.quantization.empty())

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/declarations.h"
+#include "cli/output_file.h"
 #include "cli/table.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/options.h"
@@ -293,6 +294,7 @@ int reference_command(const Words& words) {
   app.add_option("--output", folder, "the folder of the pages; files of their names are replaced")
       ->required();
   if (!parse(app, words)) return 0;
+  check_on_this_machine("--output", folder);
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   for (const auto& [name, text] : pages()) {
