@@ -100,14 +100,15 @@ TEST_CASE("names that differ in case, blanks or Unicode form alone are alike", "
   CHECK(alike_names({}).empty());
   CHECK_THROWS_WITH(
       assemble_training(recipe_with("eval_batch_size: 8\nval_dataset: {listed: {second: Dog}}\n")),
-      Catch::Contains("alone: dog, Dog"));
+      Catch::Contains("form: dog, Dog"));
 }
 
 TEST_CASE("a loss of numbers for data with classes is told of the numbers that they have",
           "[assemble]") {
-  CHECK_THROWS_WITH(assemble_training(recipe_with("loss: mse\n")),
-                    Catch::Contains("train_dataset.listed: the targets are classes, and loss: mse "
-                                    "needs numbers; the data have age, weight: set targets"));
+  CHECK_THROWS_WITH(
+      assemble_training(recipe_with("loss: mse\n")),
+      Catch::Contains("train_dataset.listed: the targets are classes, and loss: mse "
+                      "needs numbers; the data have age, weight: name the right ones in targets"));
 }
 
 TEST_CASE("targets of the two sets stand in the same order", "[assemble]") {

@@ -75,7 +75,7 @@ TEST_CASE("damaged headers of a JPEG are refused with a reason", "[data]") {
     for (const int value : values) changed[frame + at++] = static_cast<uint8_t>(value);
     return changed;
   };
-  CHECK_THROWS_WITH(read_jpeg_header({}), Contains("no JPEG"));
+  CHECK_THROWS_WITH(read_jpeg_header({}), Contains("does not start as JPEG"));
   CHECK_THROWS_WITH(read_jpeg_header(with(5, {0, 0})), Contains("30 x 0 pixels"));
   CHECK_THROWS_WITH(read_jpeg_header(with(7, {0, 0})), Contains("0 x 20 pixels"));
   CHECK_THROWS_WITH(read_jpeg_header(with(5, {255, 255, 255, 255})), Contains("too many"));
