@@ -1,9 +1,9 @@
 // Means, their noise, and what differences are beyond it.
-#include "analysis/study.h"
-
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
+
+#include "analysis/study.h"
 
 namespace composer::repeats_test {
 

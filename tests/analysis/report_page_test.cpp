@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "analysis/picture_section.h"
 #include "analysis/line_chart.h"
+#include "analysis/picture_section.h"
 #include "analysis/report.h"
 #include "analysis/run_charts.h"
 #include "analysis/time_parts.h"

@@ -60,7 +60,8 @@ TEST_CASE("training and evaluation of a recipe read .beton files of their own") 
     if (!plain.val_dataset || divides_one || name == "shapes") continue;
     const Recipe recipe = resolved(doc.name, {"--train_dataset." + name + ".use_ffcv", "true",
                                               "--val_dataset." + name + ".use_ffcv", "true"});
-    CHECK(recipe.train_dataset->build()->location().path != recipe.val_dataset->build()->location().path);
+    CHECK(recipe.train_dataset->build()->location().path !=
+          recipe.val_dataset->build()->location().path);
   }
 }
 

@@ -3,12 +3,12 @@
 #include <optional>
 
 #include "base/error.h"
+#include "data/jpeg/bits_simd.h"
 #include "data/jpeg/codec.h"
 #include "data/jpeg/decoder.h"
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
 #include "data/jpeg/scan.h"
-#include "data/jpeg/bits_simd.h"
 #include "tests/data/jpeg_encoding.h"
 #include "tests/data/kept_in_memory.h"
 #include "tests/each_target.h"

@@ -1,5 +1,3 @@
-#include "data/samples/sample_table.h"
-
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 
 #include "base/error.h"
 #include "data/files/file_lock.h"
+#include "data/samples/sample_table.h"
 #include "tests/data/errors.h"
 #include "tests/files.h"
 
