@@ -261,7 +261,8 @@ TEST_CASE("class_weights are balanced, or given by names", "[cli][automatic]") {
   CHECK_THROWS_WITH(weights("dgo=3"),
                     Contains("class_weights: there is no class 'dgo'; the classes "
                              "are cat, dog; did you mean 'dog'?"));
-  CHECK_THROWS_WITH(weights("balanced --loss mse"), Contains("are for classes, loss: mse knows"));
+  CHECK_THROWS_WITH(weights("balanced --loss mse"),
+                    Contains("are for classes, loss: mse has no weights"));
   CHECK_THROWS_WITH(weights("balance"), Contains("must be a number, not 'balance'; others are "
                                                  "balanced, NAME=NUMBER"));
   CHECK_THROWS_WITH(weights("dog=0"), Contains("class_weights.dog: must be above 0, not 0"));
