@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <iomanip>
@@ -232,9 +231,7 @@ WriteMode mode_of(const Setting& s) {
 
 uint64_t page_size_of(const std::string& text) {
   if (text == "auto") return 0;
-  uint64_t bytes = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  if (problem == std::errc{} && end == text.data() + text.size() && bytes > 0) return bytes;
+  if (const auto bytes = to_number<uint64_t>(text).value_or(0); bytes > 0) return bytes;
   throw UserError("--page_size: '" + text + "' is neither auto nor a number of bytes");
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <functional>
 #include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "composer/recipe/overrides.h"
 
@@ -25,13 +25,12 @@ constexpr int64_t any = std::numeric_limits<int64_t>::max();
 template <class Member>
 Take whole_number(int64_t least, int64_t most, Member Launch::*member) {
   return [=](Launch& launch, const std::string& option, const std::string& word) {
-    int64_t value = 0;
-    const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (problem != std::errc{} || end != word.data() + word.size() || value < least || value > most)
+    const auto value = to_number<int64_t>(word);
+    if (!value || *value < least || *value > most)
       throw UserError(option + ": '" + word + "' is not a whole number of at least " +
                       std::to_string(least) +
                       (most == any ? "" : ", at most " + std::to_string(most)));
-    launch.*member = value;
+    launch.*member = *value;
   };
 }
 

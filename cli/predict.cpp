@@ -1,6 +1,5 @@
 // The subcommand predict: with a checkpoint and the trainer, or with an export and the runtime.
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <limits>
@@ -124,8 +123,8 @@ class PredictionLines {
       if (names) {
         label = places[i];
       } else {
-        const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), label);
-        if (wrong != std::errc{} || end != text.data() + text.size() || label >= most) label = -1;
+        label = to_number<int64_t>(text).value_or(-1);
+        if (label >= most) label = -1;
       }
       if (label < 0 && !text.empty())
         throw UserError(

@@ -1,7 +1,6 @@
 #include "cli/sweep_axes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -74,19 +73,12 @@ class ValueReader {
   size_t at_ = 0;
 };
 
-std::optional<double> number_in(const std::string& text) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || problem != std::errc{} || end != text.data() + text.size()) return {};
-  return value;
-}
-
 /// Empty if `text` is not two numbers around "..".
 std::optional<SweepAxis::Range> range_in(const std::string& key, const std::string& text) {
   const size_t dots = text.find("..");
   if (dots == std::string::npos) return {};
   const auto low_text = text.substr(0, dots), high_text = text.substr(dots + 2);
-  const auto low = number_in(low_text), high = number_in(high_text);
+  const auto low = to_number<double>(low_text), high = to_number<double>(high_text);
   if (!low || !high) return {};
   if (!(*low > 0) || !(*high > *low) || !std::isfinite(*high))
     throw UserError("--" + key + ": '" + text +

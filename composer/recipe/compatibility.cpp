@@ -1,7 +1,6 @@
 #include "composer/recipe/compatibility.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 
 #include "base/params/kinds.h"
@@ -28,16 +27,9 @@ void find_all(const Value& map, const std::string& path, const std::string& key,
   }
 }
 
-std::optional<double> number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Compares texts, and numbers by value: 0 and 0.0 are equal.
 bool same(const std::string& a, const std::string& b) {
-  return a == b || (number(a) && number(a) == number(b));
+  return a == b || (to_number<double>(a) && to_number<double>(a) == to_number<double>(b));
 }
 
 }  // namespace

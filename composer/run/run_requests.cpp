@@ -1,7 +1,6 @@
 #include "composer/run/run_requests.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -29,10 +28,8 @@ std::string in_quotes(const std::string& word) {
 int64_t steps_of(const Request& request) {
   const auto given = request.arguments.find("steps");
   if (given == request.arguments.end()) return 5;
-  const auto& text = given->second;
-  int64_t steps = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), steps).ptr;
-  return end == text.data() + text.size() && steps >= 1 && steps <= 1000 ? steps : 0;
+  const auto steps = to_number<int64_t>(given->second).value_or(0);
+  return steps >= 1 && steps <= 1000 ? steps : 0;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/files/file_lock.h"
 
 namespace composer {
@@ -114,11 +115,7 @@ FileStamp stamp_of(const fs::path& path) {
           status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-uint64_t key_of(std::string_view path) {
-  uint64_t value = 14695981039346656037u;
-  for (const char c : path) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return value;
-}
+uint64_t key_of(std::string_view path) { return fnv1a(path); }
 
 IndexWriter::IndexWriter(const fs::path& path) : file_(path) { file_.write(bytes_of(Header{})); }
 

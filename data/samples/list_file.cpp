@@ -32,13 +32,6 @@ bool is_one_of(const std::string& name, const Names& names) {
   return std::ranges::find(names, lower_case(name)) != names.end();
 }
 
-std::optional<int32_t> number_of(std::string_view text) {
-  int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 /// Whether the text is a number of any size, such as "1.0", "-3", "1e3"; not "nan" or "3rd".
 bool is_decimal(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -186,7 +179,7 @@ class HeaderDoubt {
  public:
   void add(const Entry& sample) {
     const bool image = file_kind_of(sample.path) != FileKind::other;
-    const bool number = number_of(sample.label).has_value();
+    const bool number = to_number<int32_t>(sample.label).has_value();
     const bool word = sample.path.find_first_of("./\\0123456789") == std::string::npos;
     if (samples_++ == 0) {
       first_image_ = image, first_number_ = number, first_ = sample;
@@ -482,8 +475,8 @@ class Labels {
   }
 
   bool are_numbers() const {
-    return std::ranges::all_of(texts_,
-                               [](const auto& text) { return number_of(text).has_value(); });
+    return std::ranges::all_of(
+        texts_, [](const auto& text) { return to_number<int32_t>(text).has_value(); });
   }
   std::vector<std::string> sorted() const {
     auto names = texts_;
@@ -494,7 +487,7 @@ class Labels {
   /// Checks labels that are names: throws UserError for a number that is no class, such as 1.0, and
   /// warns of whole numbers among the names.
   void check_names(const fs::path& file) const {
-    const auto is_class = [](const auto& text) { return number_of(text).has_value(); };
+    const auto is_class = [](const auto& text) { return to_number<int32_t>(text).has_value(); };
     for (size_t i = 0; i < texts_.size(); ++i)
       if (!is_class(texts_[i]) && is_decimal(texts_[i]))
         fail(file, lines_[i],
@@ -512,7 +505,7 @@ class Labels {
   std::vector<int32_t> numbers(const fs::path& file) const {
     std::vector<int32_t> classes;
     for (size_t i = 0; i < texts_.size(); ++i) {
-      const auto number = number_of(texts_[i]);
+      const auto number = to_number<int32_t>(texts_[i]);
       if (!number)
         fail(file, lines_[i],
              "'" + texts_[i] + "' is no number; the labels of the list that classes names are");

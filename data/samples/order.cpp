@@ -1,6 +1,5 @@
 #include "data/samples/order.h"
 
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -282,12 +281,10 @@ std::vector<int64_t> parse_rows(std::string_view text, int64_t size, std::string
     throw UserError(std::string(key) + ": '" + std::string(part) + "' " + why);
   };
   const auto number = [&](std::string_view part, std::string_view digits) {
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || digits.empty())
-      fail(part, "is no row; give for instance 0-99,200,300-");
-    if (value >= size) fail(part, "is beyond the last row, " + std::to_string(size - 1));
-    return value;
+    const auto value = to_number<int64_t>(digits);
+    if (!value) fail(part, "is no row; give for instance 0-99,200,300-");
+    if (*value >= size) fail(part, "is beyond the last row, " + std::to_string(size - 1));
+    return *value;
   };
   std::vector<int64_t> rows;
   while (!text.empty()) {

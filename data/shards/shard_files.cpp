@@ -19,22 +19,15 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostNames = 1'000'000;
 
-std::optional<int64_t> digits_value(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || number < 0)
-    return std::nullopt;
-  return number;
-}
-
 /// The names that the text between braces stands for; empty where it is neither a range nor a list.
 std::vector<std::string> alternatives(std::string_view inside) {
   std::vector<std::string> all;
   const size_t dots = inside.find("..");
   if (dots != std::string_view::npos) {
-    const auto first = digits_value(inside.substr(0, dots)),
-               last = digits_value(inside.substr(dots + 2));
-    if (!first || !last || *last < *first || *last - *first >= static_cast<int64_t>(kMostNames))
+    const auto first = to_number<int64_t>(inside.substr(0, dots)),
+               last = to_number<int64_t>(inside.substr(dots + 2));
+    if (!first || !last || *first < 0 || *last < *first ||
+        *last - *first >= static_cast<int64_t>(kMostNames))
       return {};
     for (int64_t i = *first; i <= *last; ++i) {
       const std::string digits = std::to_string(i);

@@ -142,10 +142,8 @@ std::optional<int32_t> class_of(std::string_view text) {
   const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0'; };
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const auto number = to_number<int32_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 std::optional<int32_t> class_of_json(std::string_view text, const std::string& name) {
@@ -383,11 +381,9 @@ void TarReader::read_pax(std::span<const uint8_t> records, bool global) {
     if (key == "path") {
       (global ? global_path_ : path_) = std::string(value);
     } else if (key == "size") {
-      uint64_t size = 0;
-      const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), size);
-      if (wrong != std::errc() || end != value.data() + value.size())
-        fail("an extended header is damaged", position_);
-      (global ? global_size_ : size_) = size;
+      const auto size = to_number<uint64_t>(value);
+      if (!size) fail("an extended header is damaged", position_);
+      (global ? global_size_ : size_) = *size;
     } else if (key.starts_with("GNU.sparse.")) {
       fail("holds a sparse file, which is not read", position_);
     }

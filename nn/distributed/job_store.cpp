@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/remote/signature.h"
 #include "base/save_progress.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {
@@ -170,9 +171,8 @@ std::optional<std::string> JobStore::get(const std::string& key) {
 std::optional<int64_t> JobStore::get_number(const std::string& key, int64_t least, int64_t most) {
   const auto text = get(key);
   if (!text) return {};
-  int64_t value = 0;
-  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (problem != std::errc() || end != text->data() + text->size() || value < least || value > most)
+  const auto value = to_number<int64_t>(*text);
+  if (!value || *value < least || *value > most)
     refuse(key, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   return value;
 }
