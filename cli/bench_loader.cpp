@@ -53,19 +53,10 @@ class TiledSource final : public WrappedSource {
   int64_t times_;
 };
 
-bool is_small(const Source& source) {
-  ReadScratch scratch;
-  try {
-    return source.size() > 0 && source.open(0, scratch).size == ImageSize{32, 32};
-  } catch (const RunError&) {
-    return false;  // the loader reports it
-  }
-}
-
 ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& source,
                                const LoaderOptions& common) {
   const bool train = setting.pipeline == "train";
-  const bool small = is_small(source);
+  const bool small = has_small_images(source);
   Transform transform{
       .kind = train   ? small ? Transform::Kind::pad_and_crop : Transform::Kind::random_resized_crop
               : small ? Transform::Kind::whole

@@ -1,6 +1,7 @@
 #include "base/loading/pixel_normalizer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/loading/normalize_simd.h"
 
@@ -8,6 +9,19 @@ namespace composer {
 namespace {
 
 constexpr size_t kRepeats = 256;
+
+/// The bits of the float16 nearest to the value (halves to even).
+uint16_t half_bits(double value) {
+  const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  value = std::abs(value);
+  if (value == 0) return sign;
+  if (value >= 65520) return static_cast<uint16_t>(sign | 0x7c00);
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int last = std::max(exponent - 11, -24);  // exponent of the last binary digit
+  const auto digits = static_cast<int>(std::nearbyint(std::ldexp(value, -last)));
+  return static_cast<uint16_t>(sign | ((last + 24) * 1024 + digits));
+}
 
 }  // namespace
 
@@ -22,6 +36,8 @@ PixelNormalizer::PixelNormalizer(std::span<const double> mean, std::span<const d
     scale_[i] = scale_[i - channels];
     shift_[i] = shift_[i - channels];
   }
+  for (int byte = 0; byte < 256; ++byte)
+    for (size_t c = 0; c < channels; ++c) halves_.push_back(half_bits((byte - mean[c]) / std[c]));
 }
 
 void PixelNormalizer::run(const uint8_t* in, int64_t values, float* out) const {
@@ -35,6 +51,15 @@ void PixelNormalizer::run_bf16(const uint8_t* in, int64_t values, uint16_t* out)
   const auto period = static_cast<int64_t>(scale_.size());
   for (int64_t i = 0; i < values; i += period) {
     scale_to_bf16(in + i, std::min(period, values - i), scale_.data(), shift_.data(), out + i);
+  }
+}
+
+void PixelNormalizer::run_f16(const uint8_t* in, int64_t values, uint16_t* out) const {
+  const size_t channels = halves_.size() / 256;
+  size_t channel = 0;
+  for (int64_t i = 0; i < values; ++i) {
+    out[i] = halves_[in[i] * channels + channel];
+    if (++channel == channels) channel = 0;
   }
 }
 

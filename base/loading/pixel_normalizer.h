@@ -21,12 +21,17 @@ class PixelNormalizer {
   /// run() with the results rounded to bfloat16 (halves to even).
   void run_bf16(const uint8_t* in, int64_t values, uint16_t* out) const;
 
+  /// (x - mean) / std in float64, rounded once to float16 (halves to even), as FFCV's
+  /// NormalizeImage gives it.
+  void run_f16(const uint8_t* in, int64_t values, uint16_t* out) const;
+
   /// float32(1 / std) and float32(-mean / std) for each channel, the sequence repeated.
   const std::vector<float>& scale() const { return scale_; }
   const std::vector<float>& shift() const { return shift_; }
 
  private:
   std::vector<float> scale_, shift_;  ///< repeated, so that no inner loop counts channels
+  std::vector<uint16_t> halves_;      ///< float16 of each byte and channel: [byte][channel]
 };
 
 }  // namespace composer

@@ -15,6 +15,8 @@ at::ScalarType scalar_type(ElementType type) {
       return at::kFloat;
     case ElementType::bfloat16:
       return at::kBFloat16;
+    case ElementType::float16:
+      return at::kHalf;
     case ElementType::uint8:
       break;
   }

@@ -91,17 +91,8 @@ std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train) 
                                         std::move(labels));
 }
 
-std::unique_ptr<Loader> Cifar10Dataset::open(const LoaderOptions& options) const {
-  const auto source = open_source(options, open_cifar10);
-  warn_of_transforms(params_.is_train || options.split,
-                     params_.transforms != PaddedTransformParams{});
-  return open_loader(source, padded_transform(params_.transforms, image_size(), params_.is_train),
-                     params_.transforms, Params::normalization(), params_, options);
-}
-
-std::vector<std::string> Cifar10Dataset::class_names() const {
-  if (!params_.ffcv.targets.empty()) return params_.ffcv.value_names();
-  for (const auto& folder : folders(params_.datadir)) {
+std::vector<std::string> cifar10_class_names(const std::string& datadir) {
+  for (const auto& folder : folders(datadir)) {
     std::ifstream file(folder / "batches.meta.txt");
     std::vector<std::string> names;
     for (std::string name; file >> name;) names.push_back(name);

@@ -32,4 +32,7 @@ class Cifar10Dataset final : public PublishedDataset<Cifar10Params> {
 /// UserError naming files that are missing or damaged.
 std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train);
 
+/// The names in the set's batches.meta.txt, or the published ones.
+std::vector<std::string> cifar10_class_names(const std::string& datadir);
+
 }  // namespace composer

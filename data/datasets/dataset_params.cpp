@@ -92,15 +92,6 @@ void write(const Source& source, const std::string& path, OnBadSample on_bad_sam
             std::to_string(report.bytes / 1'000'000) + " MB");
 }
 
-/// A .beton file whose samples have their indices as classes.
-class NumberedBeton final : public BetonSource {
- public:
-  NumberedBeton(const std::string& path, int64_t channels, const RemoteOptions& remote)
-      : BetonSource(std::make_unique<const BetonFile>(path, remote), channels, {},
-                    Unlabelled::take) {}
-  int64_t label(int64_t index) const override { return index; }
-};
-
 /// Locks a file that one rank writes for all ranks. Writing reports a folder that is not writable.
 class WritingLock {
  public:
@@ -266,9 +257,10 @@ void set_pixels(Transform& transform, const LoaderOptions& options, bool is_trai
   transform.scaled_decode = is_train && !options.ffcv_exact;
 }
 
-std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform transform,
-                                    const TransformParams& transforms, Normalization normalization,
-                                    const DatasetParams& params, const LoaderOptions& options) {
+ImageLoaderOptions image_loader_options(const Source& source, Transform transform,
+                                        const TransformParams& transforms,
+                                        Normalization normalization, const DatasetParams& params,
+                                        const LoaderOptions& options) {
   if (params.is_train) transform.flip = transforms.flip;
   set_pixels(transform, options, params.is_train);
   const ImageSize size = transform.size;
@@ -280,41 +272,9 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                             .views = params.is_train ? params.views : 1,
                             .training = params.is_train};
   if (params.is_train) loader.augmentations = augmentations(transforms, size);
-  if (source->paged_bytes() == 0 && loader.order == OrderKind::quasi_random)
+  if (source.paged_bytes() == 0 && loader.order == OrderKind::quasi_random)
     log::warn("order: quasi_random is random here: only .beton files and shards have pages");
-  return make_image_loader(std::move(source), std::move(loader), options);
-}
-
-std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
-                                         const Preparation& preparation,
-                                         const LoaderOptions& options,
-                                         const RemoteOptions& remote) {
-  std::shared_ptr<Source> source;
-  if (files.size() == 1 && is_beton(files[0]))
-    source = std::make_shared<NumberedBeton>(files[0], preparation.channels, remote);
-  else if (is_remote(files.at(0)))
-    source = open_remote_files(files, preparation.channels, remote);
-  else if (options.on_bad_sample != OnBadSample::error)  // missing files are bad samples
-    source = std::make_shared<FileSource>(table_of_files(files), "", preparation.channels);
-  else
-    source = open_image_files(files, preparation.channels);
-  return open_prepared_loader(std::move(source), preparation, {}, options);
-}
-
-std::unique_ptr<Loader> open_prepared_loader(std::shared_ptr<Source> source,
-                                             const Preparation& preparation, std::string rows,
-                                             const LoaderOptions& options) {
-  Transform transform{.kind = Transform::Kind::center_crop,
-                      .resize_size = preparation.resize_size,
-                      .size = preparation.size};
-  set_pixels(transform, options, false);
-  LoaderOptions whole = options;
-  whole.split.reset();
-  return make_image_loader(std::move(source),
-                           {.transform = std::move(transform),
-                            .normalization = preparation.normalization,
-                            .rows = std::move(rows)},
-                           whole);
+  return loader;
 }
 
 Preparation fitted(int64_t channels, ImageSize size, Normalization normalization) {

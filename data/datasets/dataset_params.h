@@ -188,7 +188,14 @@ void set_pixels(Transform& transform, const LoaderOptions& options, bool is_trai
 /// Warns where transforms are set for a part that is not for training.
 void warn_of_transforms(bool is_train, bool set);
 
-/// A loader with the parameters' order and augmentations; training images follow a size plan.
+/// A loader's options with the parameters' order and augmentations; training images follow a size
+/// plan. Warns of an order that the source does not have.
+ImageLoaderOptions image_loader_options(const Source& source, Transform transform,
+                                        const TransformParams& transforms,
+                                        Normalization normalization, const DatasetParams& params,
+                                        const LoaderOptions& options);
+
+/// A loader with these options.
 std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform transform,
                                     const TransformParams& transforms, Normalization normalization,
                                     const DatasetParams& params, const LoaderOptions& options);

@@ -11,7 +11,7 @@
 
 namespace composer {
 
-enum class ElementType { uint8, int64, float32, bfloat16 };
+enum class ElementType { uint8, int64, float32, bfloat16, float16 };
 
 /// Bytes of one element.
 constexpr int64_t size_of(ElementType type) {
@@ -19,6 +19,7 @@ constexpr int64_t size_of(ElementType type) {
     case ElementType::uint8:
       return 1;
     case ElementType::bfloat16:
+    case ElementType::float16:
       return 2;
     case ElementType::float32:
       return 4;
@@ -36,7 +37,7 @@ struct Array {
   std::shared_ptr<void> owner{};  ///< keeps the memory alive
 
   bool defined() const { return !shape.empty(); }
-  /// Pointer to the first element. T matches `type`; bfloat16 is uint16_t.
+  /// Pointer to the first element. T matches `type`; bfloat16 and float16 are uint16_t.
   template <typename T>
   T* as() const {
     return static_cast<T*>(data);

@@ -219,6 +219,7 @@ class ThreadedLoader final : public BatchLoader {
   int64_t samples_per_epoch() const override {
     return std::min(sampler_.size(), batches_ * common_.batch_size) * options_.views;
   }
+  int64_t num_samples() const override { return sampler_.size(); }
   ImageSize image_size() const override { return options_.transform.size; }
   const Normalization& normalization() const override { return options_.normalization; }
   std::string sample_name(int64_t index) const override { return source_->name(index); }
@@ -259,8 +260,7 @@ class ThreadedLoader final : public BatchLoader {
       }
       return std::nullopt;
     }
-    queue_.ask(epoch_);
-    if (ahead_) ahead_->ask(epoch_);
+    ask();
     if (common_.num_workers == 0) fill_here();
     const auto slot = queue_.next();
     next_batch_ = epoch_ * batches_ + batch_ + 1;
@@ -271,7 +271,20 @@ class ThreadedLoader final : public BatchLoader {
     return batch_of(*slot);
   }
 
+  bool ready_within(std::chrono::milliseconds time) override {
+    if (!started_) start(0, 0, {});
+    if (batch_ == batches_ || common_.num_workers == 0) return true;
+    ask();
+    return queue_.ready_within(time);
+  }
+
  private:
+  /// The consumer wants a batch of the present epoch.
+  void ask() {
+    queue_.ask(epoch_);
+    if (ahead_) ahead_->ask(epoch_);
+  }
+
   void add_worker() try {
     workers_.emplace_back([this, number = workers_.size()] {
       const LeaveWhen leaving(leaving_);

@@ -2,11 +2,13 @@
 // of plain memory.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/loading/image_size.h"
 #include "base/loading/loader_options.h"
 #include "base/loading/normalization.h"
@@ -18,6 +20,23 @@
 #include "data/samples/transform.h"
 
 namespace composer {
+
+/// A sample that cannot be read, as opposed to a failure of the program.
+class BadSample : public RunError {
+ public:
+  /// advice: for what() alone.
+  BadSample(int64_t index, const std::string& name, const std::string& reason,
+            const std::string& advice = {})
+      : RunError(name + ": " + reason + advice), index_(index), name_(name), reason_(reason) {}
+
+  int64_t index() const { return index_; }           ///< the sample's number in the source
+  const std::string& name() const { return name_; }  ///< Source::name()
+  const std::string& reason() const { return reason_; }
+
+ private:
+  int64_t index_;
+  std::string name_, reason_;
+};
 
 struct ImageLoaderOptions {
   Transform transform;
@@ -31,7 +50,7 @@ struct ImageLoaderOptions {
   /// batch may be empty. Otherwise the loader ignores the plan and frees its memory after each
   /// epoch.
   bool training = false;
-  /// Element type of the images. float32 and bfloat16 images are normalised, for a user's own
+  /// Element type of the images. Of other types than uint8 they are normalised, for a user's own
   /// training loop.
   ElementType output = ElementType::uint8;
   int64_t window_pages = 64;  ///< pages in a window of the quasi-random order
@@ -47,6 +66,8 @@ class BatchLoader {
 
   virtual int64_t batches_per_epoch() const = 0;
   virtual int64_t samples_per_epoch() const = 0;
+  /// The samples that take part, those of an incomplete last batch included.
+  virtual int64_t num_samples() const = 0;
   virtual ImageSize image_size() const = 0;
   virtual const Normalization& normalization() const = 0;
   virtual std::string sample_name(int64_t index) const = 0;
@@ -60,6 +81,9 @@ class BatchLoader {
   /// The next batch, or the rank's slice of it, which may be empty; nullopt once at the end of each
   /// epoch, after which a call begins the next epoch. Throws what a worker thread threw.
   virtual std::optional<BatchArrays> next() = 0;
+  /// Waits until next() would not wait, but no longer than this. Returns whether that is so; true
+  /// where there are no workers.
+  virtual bool ready_within(std::chrono::milliseconds time) = 0;
 };
 
 /// The samples are chosen_rows (data/samples/order.h) of the source. Throws UserError when there

@@ -11,11 +11,6 @@
 namespace composer {
 namespace {
 
-/// A sample that cannot be read, as opposed to a failure of the program.
-struct BadSample : RunError {
-  using RunError::RunError;
-};
-
 /// A WorkRange where a profiler records ranges: for tiny images an unheard WorkRange costs too
 /// much.
 class Range {
@@ -83,7 +78,8 @@ void SlotFiller::fill_sample(Task& task, int64_t offset) {
     make(task, offset, 0);
   } catch (const BadSample& bad) {
     if (on_bad_sample == OnBadSample::error)
-      throw RunError(bad.what() + std::string("; --on_bad_sample skip leaves such samples out"));
+      throw BadSample(bad.index(), bad.name(), bad.reason(),
+                      "; --on_bad_sample skip leaves such samples out");
     plan_.bad_samples.add(bad.what());
     const bool replaced = on_bad_sample == OnBadSample::replace && replace(task, offset);
     if (!replaced) task.bad.push_back(offset);
@@ -166,7 +162,7 @@ void SlotFiller::read(const Wanted& wanted, int64_t numbers, uint8_t* pixels) {
     wanted.task.slot->lost = true;
     throw;
   } catch (const RunError& error) {
-    throw BadSample(plan_.source.name(wanted.sample) + ": " + error.what());
+    throw BadSample(wanted.sample, plan_.source.name(wanted.sample), error.what());
   }
 }
 
@@ -212,6 +208,8 @@ void SlotFiller::normalize(const uint8_t* pixels, int64_t numbers, const Array& 
   const PixelNormalizer& normalizer = plan_.normalizer;
   if (plan_.options.output == ElementType::float32)
     normalizer.run(pixels, numbers, images.as<float>() + row * numbers);
+  else if (plan_.options.output == ElementType::float16)
+    normalizer.run_f16(pixels, numbers, images.as<uint16_t>() + row * numbers);
   else
     normalizer.run_bf16(pixels, numbers, images.as<uint16_t>() + row * numbers);
 }

@@ -55,6 +55,11 @@ bool SlotQueue::ready() {
   return is_ready();
 }
 
+bool SlotQueue::ready_within(std::chrono::milliseconds time) {
+  std::unique_lock guard(lock_);
+  return batch_there_.wait_for(guard, time, [this] { return is_ready(); });
+}
+
 std::shared_ptr<BatchSlot> SlotQueue::next() {
   std::unique_lock guard(lock_);
   batch_there_.wait(guard, [this] { return is_ready(); });

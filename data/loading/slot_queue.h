@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -82,6 +83,8 @@ class SlotQueue {
   void ask(int64_t epoch);
   /// Whether next() would not wait.
   bool ready();
+  /// The same, once that is so or the time is over.
+  bool ready_within(std::chrono::milliseconds time);
   /// The next slot, once it is filled. Throws what its lowest failed offset threw, or what opening
   /// it threw, every time until the restart.
   std::shared_ptr<BatchSlot> next();

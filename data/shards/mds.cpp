@@ -491,8 +491,8 @@ Wanted wanted_columns(const std::vector<Column>& columns, const Chosen& chosen,
 
 }  // namespace
 
-bool is_mds_index(const std::string& file) {
-  const PartFile part(file);
+bool is_mds_index(const std::string& file, const RemoteOptions& remote) {
+  const PartFile part(file, remote);
   std::vector<uint8_t> memory;
   const auto bytes = part.read(0, part.bytes(), memory);
   const json index = part.use(bytes, [&] { return json::parse(bytes, nullptr, false); });

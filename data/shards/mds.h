@@ -29,7 +29,7 @@ struct MdsOptions {
 
 /// Whether an index.json, which may be remote, is one of MDS shards, by its keys. A file that is no
 /// JSON counts: it may be damaged. Throws UserError if the file cannot be read.
-bool is_mds_index(const std::string& file);
+bool is_mds_index(const std::string& file, const RemoteOptions& remote = {});
 
 /// The files that a table depends on: the index and, for a remote folder, the shards with their
 /// versions; a shard is compressed where the store has no raw one. Throws UserError naming files
