@@ -24,7 +24,8 @@ import argparse
 import json
 import os
 
-from side_by_side import (add_composer, add_ffcv, alternate, comparison, last_json, median, options, require_ffcv, script)
+from side_by_side import (add_ffcv, add_loader, alternate, bench_loader, comparison, last_json, median, options, require_ffcv,
+                          script)
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument('--source', required=True, help='a .beton file')
@@ -38,7 +39,7 @@ parser.add_argument('--first_epoch', action='store_true', help='removes FILE.ind
 parser.add_argument('--coefficient_cache', default='0', help='GB for coefficients that composer keeps in its first epoch')
 parser.add_argument('--peer_no_flip', action='store_true', help='FFCV leaves its flip out, composer does not')
 add_ffcv(parser)
-add_composer(parser)
+add_loader(parser)
 args = parser.parse_args()
 require_ffcv(parser, args)
 if args.epochs < 2:
@@ -54,7 +55,7 @@ def peer():
 def product():
     if args.first_epoch and os.path.exists(index):
         os.remove(index)
-    return last_json([args.composer, 'bench', 'loader', '--json', '--coefficient_cache', args.coefficient_cache] + settings)
+    return last_json(bench_loader(args) + ['--coefficient_cache', args.coefficient_cache] + settings)
 
 
 theirs, ours = alternate(args.pairs, peer, product)

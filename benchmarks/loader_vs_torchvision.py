@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 
-from side_by_side import (add_composer, alternate, comparison, last_json, median, options, ratio_of, script, tile)
+from side_by_side import (add_loader, alternate, bench_loader, comparison, last_json, median, options, ratio_of, script, tile)
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument('photos')
@@ -25,7 +25,7 @@ parser.add_argument('--epochs', type=int, default=3, help='the first one include
 parser.add_argument('--repeat', type=int, default=2)
 parser.add_argument('--pairs', type=int, default=5)
 parser.add_argument('--python', default=sys.executable, help='interpreter with torchvision')
-add_composer(parser)
+add_loader(parser)
 args = parser.parse_args()
 if args.epochs < 2:
     parser.error('--epochs: at least 2, of which the first is reported apart')
@@ -41,8 +41,7 @@ with tempfile.TemporaryDirectory() as folder:
     def product():
         if os.path.exists(index):
             os.remove(index)
-        return last_json([args.composer, 'bench', 'loader', '--json', '--output', 'float32', '--crop_index', 'beside'] +
-                         settings)
+        return last_json(bench_loader(args) + ['--output', 'float32', '--crop_index', 'beside'] + settings)
 
     theirs, ours = alternate(args.pairs, peer, product)
 

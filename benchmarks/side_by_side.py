@@ -21,6 +21,19 @@ def add_composer(parser):
     parser.add_argument('--composer', default=os.path.join(here, '../build/release/bin/composer'), help='the program')
 
 
+def add_loader(parser):
+    """--composer, and --loader_python for the loader from Python in its place."""
+    add_composer(parser)
+    parser.add_argument('--loader_python', help='measure composer_loader by this interpreter, not `composer bench loader`')
+
+
+def bench_loader(args):
+    """The command of our loader, for the arguments of add_loader()."""
+    if args.loader_python:
+        return [args.loader_python, script('python_loader.py')]
+    return [args.composer, 'bench', 'loader', '--json']
+
+
 def add_ffcv(parser):
     """--ffcv_python; FFCV 1.0.2 needs Python 3.11 or older, a compiler, and the headers of OpenCV and TurboJPEG."""
     parser.add_argument('--ffcv_python', default=os.environ.get('COMPOSER_FFCV_PYTHON'),

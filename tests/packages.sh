@@ -2,9 +2,10 @@
 # Packages as who installs them has them, with no compiler on the path and in another folder than this repository.
 #   tarball   cpack's tarball with LIBTORCH: its program runs
 #   archives  the tarball again, and the Debian package
+#   loader    the loader's wheel, in a virtual environment with NumPy alone: its tests pass
 #   wheel     the wheel, in an empty virtual environment that finds LIBTORCH as Python's torch
 # The last two train and are a library to programs: those of a path with a compiler, where there is one.
-# Usage: packages.sh tarball|archives|wheel SOURCE_DIR BUILD SCRATCH LIBTORCH. Exit status 77: skipped, and why.
+# Usage: packages.sh tarball|archives|loader|wheel SOURCE_DIR BUILD SCRATCH LIBTORCH. Exit status 77: skipped, and why.
 set -Eeuo pipefail
 trap 'echo "packages.sh: the command in line $LINENO failed" >&2' ERR
 kind=$1 source_dir=$2 build=$3 scratch=$4 libtorch=$5
@@ -82,6 +83,30 @@ is_library() {
   bare composer --cmake-dir || fail "composer --cmake-dir failed"
   cmake -S "$1" -B "$scratch/library" -G Ninja -Dcomposer_DIR="$(cat "$scratch/printed")" -DLIBTORCH="$libtorch" \
     >"$scratch/log" 2>&1 && cmake --build "$scratch/library" >>"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "$1 is not built"; }
+}
+
+loader() {
+  python3 -m venv "$scratch/venv" >"$scratch/printed" 2>&1 || skip "python3 makes no virtual environment"
+  "$scratch/venv/bin/pip" install --quiet --retries 1 --timeout 15 scikit-build-core numpy >"$scratch/printed" 2>&1 ||
+    skip "scikit-build-core cannot be installed"
+  PYTHON=$scratch/venv/bin/python "$source_dir/packaging/build_loader_wheel" --built "$build" --no-build-isolation \
+    --config-settings=build-dir="$scratch/build" --wheel-dir "$scratch/dist" >"$scratch/printed" 2>&1 ||
+    fail "the loader's wheel is not built"
+  local file
+  file=$(echo "$scratch"/dist/composer_loader-*-py3-none-manylinux_*_"$(uname -m)".whl)
+  [ -e "$file" ] || fail "the loader's wheel has another name: $(ls "$scratch/dist")"
+  [ "$(stat -c %s "$file")" -lt 8000000 ] || fail "the loader's wheel has $(stat -c %s "$file") bytes"
+  "$scratch/venv/bin/pip" uninstall --quiet --yes scikit-build-core
+  "$scratch/venv/bin/pip" install --quiet --no-deps "$file"
+  local library
+  library=$(echo "$scratch"/venv/lib/python3*/site-packages/composer_loader/libcomposer_loader.so)
+  ldd "$library" >"$scratch/printed"
+  local strange
+  strange=$(grep -vE "composer_loader/libhwy|linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so" "$scratch/printed") || true
+  [ -z "$strange" ] || fail "the loader's library needs of this machine: $strange"
+  cp "$source_dir/tests/python/test_loader.py" "$scratch"
+  (cd "$scratch" && env -u PYTHONPATH "$scratch/venv/bin/python" -m unittest test_loader >"$scratch/printed" 2>&1) ||
+    fail "the tests of the loader's wheel failed"
 }
 
 wheel() {

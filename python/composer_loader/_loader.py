@@ -1,0 +1,726 @@
+"""The Loader."""
+
+import atexit
+import ctypes
+import difflib
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import threading
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _native
+
+_Size = Union[int, Tuple[int, int]]
+_OUTPUTS = ("uint8", "float32", "float16", "bfloat16")
+_DTYPES = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.int16), 3: np.dtype(np.float16)}
+_BFLOAT16 = 2
+_LAYOUTS = ("channels_last", "nchw", "nhwc")
+_FRAMEWORKS = ("torch", "numpy", "jax")
+# What other loaders' arguments are called here, or why there are none.
+_ELSEWHERE = {
+    "shuffle": 'order is "random" or "sequential"',
+    "distributed": "rank and world_size are found, or given",
+    "fname": "source is the first argument",
+    "pipelines": 'pipeline is "train", "eval" or a dict of transforms; composer_loader takes no list of operations',
+    "transform": 'pipeline is "train", "eval" or a dict of transforms',
+    "pin_memory": "batches are page-locked wherever PyTorch sees a GPU",
+    "pin_memory_device": "batches are page-locked wherever PyTorch sees a GPU",
+    "persistent_workers": "threads always live as long as the loader",
+    "timeout": "a failed worker ends the wait by itself",
+    "worker_init_fn": "workers are native threads, which run no Python",
+    "multiprocessing_context": "workers are native threads",
+    "generator": "seed decides the order and all random transforms",
+    "collate_fn": "batches are made natively; change them in the loop",
+    "sampler": "order, rows, rank and world_size choose the samples",
+    "batch_sampler": "order, rows, rank and world_size choose the samples",
+    "in_order": "batches always come in order",
+    "batches_ahead": "prefetch_factor is the number of batches kept ready",
+    "os_cache": "files are read through the system's cache",
+    "crop_size": "size is the images' height and width",
+    "train_batch_size": "batch_size is one rank's",
+}
+
+
+class UnknownArgument(ValueError, TypeError):
+    pass
+
+
+class _Dataset:
+    """The samples that take part: what scripts ask a DataLoader's dataset for."""
+
+    def __init__(self, facts: Dict[str, Any]) -> None:
+        self._samples = facts["num_samples"]
+        self.classes: List[str] = facts["class_names"]
+        self.class_to_idx = {name: index for index, name in enumerate(self.classes)}
+
+    def __len__(self) -> int:
+        return self._samples
+
+
+class _Sampler:
+    """What DataLoader.sampler is to training loops: set_epoch() and a length."""
+
+    def __init__(self, loader: "Loader") -> None:
+        self._loader = weakref.proxy(loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        facts = self._loader._facts
+        return -(-facts["num_samples"] // facts["world_size"])
+
+
+class Loader:
+    """An iterable of batches ``(images, labels)`` of an image set, without end of epochs.
+
+    Batch (epoch, batch) is a pure function of the arguments: threads, earlier iterations and the place a
+    run was resumed at do not matter. Each ``iter()`` begins the next epoch, also after a loop that was
+    broken off.
+
+    Args:
+        source: a ``.beton`` file of FFCV; a folder with a folder of images for each class, in train/ and
+            val/ where there are these; tar files of WebDataset ("shard-{000..009}.tar", or their folder);
+            a folder of MosaicML's shards (MDS); a list of images (.csv, .tsv, .jsonl); or a folder with
+            CIFAR-10's binary files. ``s3://`` and ``https://`` addresses too.
+        batch_size: images of this rank's batch.
+        size: height and width of the images in pixels, 1 to 4096, or one number for both; or a function
+            of the epoch (progressive resizing: training images are decoded smaller). It is asked for some
+            epochs ahead, and must return the same size each time. Default: 224; 32 where the images are
+            32 x 32.
+        pipeline: "train": a random crop of random shape, resized, and a random flip; of images of 32 x 32
+            padding by 4, a random crop and a flip. "eval": the middle, 7/8 of the shorter side, resized.
+            Or a dict to train with some of a recipe's ``transforms``: flip (0.5), cutout (0), brightness
+            (0), contrast (0), saturation (0), grayscale (0), random_erasing (0), and, to pad and crop,
+            padding (4), border ("fill", "reflect") and fill ([0, 0, 0]).
+        order: "sequential", "random", "quasi_random" (windows of a file's pages, for files larger than
+            memory) or "class_balanced". Default: "random" to train, "sequential" to evaluate.
+        seed: of the order and of all random transforms, 0 or more.
+        num_workers: threads that read and decode; 0: the calling thread. Default: up to 8, as the
+            processors allow.
+        prefetch_factor: batches kept ready, at least 1.
+        drop_last: whether an epoch leaves out an incomplete last batch. Default: to train.
+        rank, world_size: this process's place. Default: torch.distributed's where it is initialised, else
+            what torchrun, mpirun or srun say, else 0 of 1. Ranks get consecutive slices of the global
+            batch.
+        output: "uint8", or normalised "float32", "float16" or "bfloat16".
+        layout: "channels_last": [N, C, H, W] with the channels last in memory; "nchw": the same,
+            contiguous; "nhwc": [N, H, W, C]. Default: "channels_last", with JAX "nhwc".
+        mean, std: of each channel, for values from 0 to 1. Default: ImageNet's; of images of 32 x 32
+            CIFAR-10's.
+        device: of PyTorch or JAX. A GPU of PyTorch's gets each batch by a stream of its own, one ahead.
+        framework: "torch", "numpy" or "jax". Default: "torch" where it is installed, else "numpy".
+        rows: the samples that take part, "0-999,2000".
+        split: share of each class that is evaluated on and not trained on, from 0 to 1, or a dict with
+            ``val`` (the share) and ``seed``: to train the loader gives one side, to evaluate the other.
+        on_bad_sample: "error": BadSample; "skip": smaller batches; "replace": by the next good sample.
+        crop_index: where it is kept what lets the loader decode only a JPEG's crop: "cache" (the user's
+            cache folder), "beside" the data, or "off".
+        index_dir: the folder of ``crop_index="cache"``.
+        coefficient_cache: GB that the coefficients of JPEGs may take there, so that later epochs decode
+            faster.
+        views: training images that are made of each sample, in consecutive rows; a batch's size counts
+            images.
+        resize_size: to evaluate: length of the shorter side before the crop; -1: as it is. Default: 8/7
+            of the size.
+        resize_filter: "triangle" (torchvision's antialiased bilinear) or "area" (FFCV's).
+        ffcv_exact: the very pixels that FFCV gives.
+        samples: whether batches have the samples' numbers too: ``(images, labels, samples)``.
+        remote: a dict with endpoint_url, region, cache_dir and cache_limit (GB), of remote sources.
+
+    A batch has images, uint8 [N, C, H, W] by default, and labels, int64 [N] (float32 [N, K] where the set
+    has numbers in place of classes), as the framework's arrays, on the CPU unless ``device`` says
+    otherwise. N is ``batch_size``, or less: in an incomplete last batch, whose slices may be empty, and
+    where samples are skipped.
+
+    Raises:
+        ValueError: an argument is wrong; the message names it and what would be right.
+        FileNotFoundError, OSError: the source cannot be opened or read.
+        BadSample: (in the loop) a sample cannot be read.
+    """
+
+    def __init__(
+        self,
+        source: Union[str, "os.PathLike[str]"],
+        batch_size: int,
+        *,
+        size: Union[None, _Size, Callable[[int], _Size]] = None,
+        pipeline: Union[str, Dict[str, Any]] = "train",
+        order: str = "auto",
+        seed: int = 0,
+        num_workers: Optional[int] = None,
+        prefetch_factor: int = 2,
+        drop_last: Optional[bool] = None,
+        rank: Optional[int] = None,
+        world_size: Optional[int] = None,
+        output: str = "uint8",
+        layout: Optional[str] = None,
+        mean: Optional[Sequence[float]] = None,
+        std: Optional[Sequence[float]] = None,
+        device: Any = None,
+        framework: Optional[str] = None,
+        rows: Optional[str] = None,
+        split: Union[None, float, Dict[str, Any]] = None,
+        on_bad_sample: str = "error",
+        crop_index: str = "cache",
+        index_dir: Union[None, str, "os.PathLike[str]"] = None,
+        coefficient_cache: float = 0,
+        views: int = 1,
+        resize_size: Optional[int] = None,
+        resize_filter: str = "triangle",
+        ffcv_exact: bool = False,
+        samples: bool = False,
+        remote: Optional[Dict[str, Any]] = None,
+        **unknown: Any,
+    ) -> None:
+        arguments = {key: value for key, value in locals().items() if key not in ("self", "unknown")}
+        for name in unknown:
+            raise UnknownArgument(_unknown_argument(name))
+        self._arguments = arguments
+        self._place = (rank, world_size)
+        self._open()
+
+    def _open(self) -> None:
+        a = self._arguments
+        self._framework = _framework(a["framework"])
+        self._torch = _import("torch") if self._framework == "torch" else None
+        self._layout = a["layout"] or ("nhwc" if self._framework == "jax" else "channels_last")
+        if self._layout not in _LAYOUTS:
+            raise ValueError(f"layout: {a['layout']!r} is none of {', '.join(_LAYOUTS)}")
+        if a["output"] == "bfloat16" and self._framework == "numpy":
+            raise ValueError('output: NumPy has no bfloat16; take "float32", or framework="torch" or "jax"')
+        self._device = self._checked_device(a["device"])
+        self._size_of = a["size"] if callable(a["size"]) else None
+        options = {
+            key: value
+            for key, value in a.items()
+            if value is not None and key not in ("layout", "device", "framework", "samples", "size", "split")
+        }
+        options["source"] = os.fspath(a["source"])
+        if isinstance(options["source"], bytes):
+            options["source"] = os.fsdecode(options["source"])
+        if "index_dir" in options:
+            options["index_dir"] = os.fspath(options["index_dir"])
+        if a["split"] is not None:
+            options["split"] = a["split"] if isinstance(a["split"], dict) else {"val": a["split"]}
+        size = self._size_of(0) if self._size_of else a["size"]
+        if size is not None:
+            options["size"] = list(_pair(size))
+        if self._size_of and a["pipeline"] == "eval":
+            raise ValueError("size: a function of the epoch is for training; an evaluation has one size")
+        self._compare: Optional[_Comparison] = None
+        self._find_ranks(options)
+        self._pid = os.getpid()
+        self._set = _native.Set(_plain(options))
+        self._facts = self._set.facts
+        self._streams: List[_native.Stream] = []  # idle ones, at most one
+        self._lock = threading.RLock()
+        self._position = (0, 0)  # of the batch after the last that was handed out
+        self._goes_on = True  # whether the next iteration begins there, rather than with the next epoch
+        self._newest: Optional[int] = None  # the iteration whose batches count
+        self._iterations = 0
+        self._closed = False
+        self.dataset = _Dataset(self._facts)
+        self.sampler = _Sampler(self)
+        self.batch_sampler = None
+        _loaders.add(self)
+
+    def _checked_device(self, device: Any) -> Any:
+        if device is None:
+            return None
+        if self._framework == "numpy":
+            raise ValueError("device: NumPy's arrays are on the CPU; give framework=\"torch\" or \"jax\"")
+        if self._torch is None:
+            return device
+        device = self._torch.device(device)
+        if device.type == "cuda" and not self._torch.cuda.is_available():
+            raise ValueError(f"device: {device} is asked for, and this PyTorch sees no GPU")
+        return device
+
+    def _find_ranks(self, options: Dict[str, Any]) -> None:
+        """torch.distributed's place of this process, where the arguments leave it open."""
+        if "rank" in options and "world_size" in options:
+            return
+        if ("rank" in options) != ("world_size" in options):
+            raise ValueError("rank and world_size: give both, or neither")
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._compare = _Comparison(torch.distributed, options)
+            options["rank"] = torch.distributed.get_rank()
+            options["world_size"] = torch.distributed.get_world_size()
+
+    # What a set is.
+
+    @property
+    def num_samples(self) -> int:
+        """Samples that take part, of all ranks."""
+        return int(self._facts["num_samples"])
+
+    @property
+    def num_classes(self) -> Optional[int]:
+        """One more than the largest class; None where targets are numbers."""
+        return self._facts["num_classes"]
+
+    @property
+    def class_names(self) -> List[str]:
+        """The names of the classes in order; empty where the set has none."""
+        return list(self._facts["class_names"])
+
+    @property
+    def batch_size(self) -> int:
+        """Images of this rank's batch."""
+        return int(self._arguments["batch_size"])
+
+    @property
+    def num_workers(self) -> int:
+        """Threads that read and decode."""
+        return int(self._facts["num_workers"])
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether an epoch leaves out an incomplete last batch."""
+        return bool(self._facts["drop_last"])
+
+    @property
+    def pin_memory(self) -> bool:
+        """Whether batches on the CPU are page-locked."""
+        return self._torch is not None and self._torch.cuda.is_available()
+
+    @property
+    def rank(self) -> int:
+        """This process's rank."""
+        return int(self._facts["rank"])
+
+    @property
+    def world_size(self) -> int:
+        """The number of ranks."""
+        return int(self._facts["world_size"])
+
+    def __len__(self) -> int:
+        """Batches of an epoch, the same on every rank."""
+        return int(self._facts["batches"])
+
+    def __repr__(self) -> str:
+        height, width = self._facts["size"]
+        given = _ARGUMENTS
+        others = "".join(
+            f", {key}={value!r}"
+            for key, value in self._arguments.items()
+            if key not in ("source", "batch_size", "size", "rank", "world_size") and value != given[key]
+        )
+        size = repr(self._size_of) if self._size_of else f"({height}, {width})"
+        return (
+            f"Loader({os.fspath(self._arguments['source'])!r}, batch_size={self.batch_size}, size={size}, "
+            f"rank={self.rank}, world_size={self.world_size}{others})"
+        )
+
+    # Epochs and places in them.
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next ``iter()`` begins this epoch; of an epoch that load_state_dict() loaded it goes on where
+        that says. Without it, each ``iter()`` begins the next epoch."""
+        epoch = _whole("epoch", epoch)
+        with self._lock:
+            if not (self._goes_on and self._position[0] == epoch):
+                self._go_on_at(epoch, 0)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The place of the newest iteration: ``epoch`` and ``batch``, the number of batches it handed out;
+        (epoch + 1, 0) after the last. It is the same on every rank."""
+        with self._lock:
+            epoch, batch = self._position
+        facts = self._facts
+        return {
+            "epoch": epoch,
+            "batch": batch,
+            "seed": facts["seed"],
+            "global_batch_size": facts["batch_size"],
+            "num_samples": facts["num_samples"],
+            "digest": facts["digest"],
+        }
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """The next batch, of the next ``iter()`` or of one that has handed out nothing yet, is the one
+        after the state's. Another world_size may load it, at the same global batch size.
+
+        Raises:
+            ValueError: the state is of other data, of another order, or no state.
+        """
+        missing = [key for key in ("epoch", "batch", "seed", "global_batch_size", "digest") if key not in state]
+        if missing:
+            raise ValueError(f"this is no state of a Loader: it has no {', '.join(missing)}")
+        epoch, batch = _whole("epoch", state["epoch"]), _whole("batch", state["batch"])
+        facts = self._facts
+        if state["digest"] != facts["digest"]:
+            raise ValueError(
+                f"the state is of other data: {state.get('num_samples')} samples, and "
+                f"{os.fspath(self._arguments['source'])!r} has {facts['num_samples']}, or their labels differ"
+            )
+        for key, now in (("seed", facts["seed"]), ("global_batch_size", facts["batch_size"])):
+            if state[key] != now:
+                hint = "" if key == "seed" else ": batch_size times world_size has to stay"
+                raise ValueError(f"{key}: the state has {state[key]}, this loader {now}{hint}")
+        if batch > facts["batches"]:
+            raise ValueError(f"batch: the state has {batch}, an epoch {facts['batches']}")
+        with self._lock:
+            self._go_on_at(*((epoch + 1, 0) if batch == facts["batches"] else (epoch, batch)))
+
+    def _go_on_at(self, epoch: int, batch: int) -> None:
+        self._position, self._goes_on, self._newest = (epoch, batch), True, None
+
+    def __iter__(self) -> Iterator[Any]:
+        if os.getpid() != self._pid:
+            self._reopen()
+        if self._closed:
+            raise ValueError("this Loader is closed")
+        return _Batches(self)
+
+    def close(self) -> None:
+        """Ends the threads. Batches that were handed out stay valid; iterations end with an error."""
+        self._closed = True
+        with self._lock:
+            streams, self._streams = self._streams, []
+        for stream in streams + [one.stream for one in list(_active) if one.loader is self and one.stream]:
+            stream.close()
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    # Pickled, and in a forked process: opened anew.
+
+    def __getstate__(self) -> Dict[str, Any]:
+        with self._lock:
+            return {"arguments": self._arguments, "position": self._position, "goes_on": self._goes_on}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self._arguments = state["arguments"]
+        self._open()
+        self._position, self._goes_on = state["position"], state["goes_on"]
+
+    def _reopen(self) -> None:
+        """In a forked child, which has no threads: what the parent opened is left to it."""
+        position, goes_on = self._position, self._goes_on
+        _abandoned.append(self._set)
+        self._open()
+        self._position, self._goes_on = position, goes_on
+
+    # For iterations.
+
+    def _begin(self, iteration: int) -> Tuple[_native.Stream, Tuple[int, int]]:
+        """A stream for a new iteration, and the epoch and batch where it begins."""
+        with self._lock:
+            if not self._goes_on:
+                self._position = (self._position[0] + 1, 0)
+            self._goes_on, self._newest = False, iteration
+            epoch, batch = self._position
+            stream = self._streams.pop() if self._streams else self._set.stream()
+        if self._compare is not None:
+            self._compare.check()  # those that came later
+            self._compare = None
+        if self._size_of:
+            for later in range(epoch, epoch + int(self._facts["prefetch_factor"]) + 2):
+                stream.set_size(later, *_pair(self._size_of(later)))
+        return stream, (epoch, batch)
+
+    def _handed_out(self, iteration: int, epoch: int, batch: int) -> None:
+        with self._lock:
+            if self._newest != iteration:
+                return
+            last = batch == len(self)
+            self._position, self._goes_on = ((epoch + 1, 0), True) if last else ((epoch, batch), False)
+
+    def _leave(self, stream: _native.Stream) -> None:
+        """Keeps a stream for the next iteration; a second one is closed."""
+        with self._lock:
+            if not self._streams and not self._closed:
+                self._streams.append(stream)
+                return
+        stream.close()
+
+
+class _Batches:
+    """One iteration. It takes its place in the order of epochs when it is first asked for a batch."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+        self.stream: Optional[_native.Stream] = None
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._number = 0
+        self._epoch = self._batch = 0
+        self._fetched = 0  # batches that came from the stream: on a GPU one more than were handed out
+        self._ended = False
+        self._ahead: List[Any] = []  # batches on their way to a GPU, or the error that ended them
+        self._copies: Any = None
+        _active.add(self)
+
+    def __iter__(self) -> "_Batches":
+        return self
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __next__(self) -> Any:
+        if os.getpid() != self._pid:
+            raise RuntimeError("this iteration's threads are in the process that began it: call iter() on the Loader here")
+        with self._lock:
+            if self._ended:
+                raise StopIteration
+            if self.loader._closed:
+                raise ValueError("this Loader is closed")
+            if self.stream is None:
+                with self.loader._lock:
+                    self.loader._iterations += 1
+                    self._number = self.loader._iterations
+                self.stream, (self._epoch, self._batch) = self.loader._begin(self._number)
+                self._fetched = self._batch
+            cuda = self.loader._device is not None and getattr(self.loader._device, "type", "") == "cuda"
+            batch = self._from_gpu() if cuda else self._fetch()
+            if batch is None:
+                self._end()
+                raise StopIteration
+            self._batch += 1
+            self.loader._handed_out(self._number, self._epoch, self._batch)
+            if self._batch == len(self.loader) and not cuda:
+                self._fetch()  # the end of the epoch, which is there at once
+                self._end()
+            return batch
+
+    def _end(self) -> None:
+        self._ended = True
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            self.loader._leave(stream)
+
+    def __del__(self) -> None:
+        stream, self.stream = self.stream, None
+        if stream is not None and os.getpid() == self._pid:
+            self.loader._leave(stream)
+
+    def _fetch(self) -> Any:
+        """The next batch as the framework's arrays; None at the end of the epoch."""
+        loader, stream = self.loader, self.stream
+        assert stream is not None
+        if loader.pin_memory and not stream.given:
+            for _ in range(loader._facts["prefetch_factor"] + 3):
+                self._give_pinned()
+        if stream.position != (self._epoch, self._fetched):  # an earlier batch was broken off, or another iteration
+            stream.start(self._epoch, self._fetched)
+        batch = stream.next()
+        if batch is None:
+            return None
+        images = self._images(batch)
+        count = batch.shape[0]
+        labels: Any
+        if batch.num_values:
+            labels = _copied(batch.values, (count, batch.num_values), np.float32)
+        else:
+            labels = _copied(batch.classes, (count,), np.int64)
+        parts = [labels]
+        if loader._arguments["samples"]:
+            parts.append(_copied(batch.samples, (count,), np.int64))
+        if loader._torch is not None:
+            parts = [loader._torch.from_numpy(part) for part in parts]
+            if loader.pin_memory:
+                parts = [part.pin_memory() for part in parts]
+        elif loader._framework == "jax":
+            parts = [_to_jax(part, loader._device) for part in parts]
+        self._fetched += 1
+        return tuple([images] + parts)
+
+    def _images(self, batch: _native.Batch) -> Any:
+        loader, torch = self.loader, self.loader._torch
+        shape = tuple(batch.shape)
+        dtype = _DTYPES[batch.type]
+        nbytes = int(np.prod(shape)) * dtype.itemsize
+        if batch.given >= 0:
+            pinned = self.stream.given.pop(batch.given)  # type: ignore[union-attr]
+            self._give_pinned()
+            images = pinned[:nbytes].view(getattr(torch, str(dtype))).view(shape)
+        else:
+            array = _owned(batch, nbytes).view(dtype).reshape(shape)
+            if torch is None:
+                return self._other_images(array, batch.type)
+            images = torch.from_numpy(array)
+        if batch.type == _BFLOAT16:
+            images = images.view(torch.bfloat16)
+        if loader._layout == "nhwc":
+            return images
+        images = images.permute(0, 3, 1, 2)
+        return images.contiguous() if loader._layout == "nchw" else images
+
+    def _other_images(self, array: Any, kind: int) -> Any:
+        """NumPy's or JAX's array of NumPy's [N, H, W, C]."""
+        if self.loader._layout != "nhwc":
+            array = array.transpose(0, 3, 1, 2)
+        if self.loader._layout == "nchw":
+            array = np.ascontiguousarray(array)
+        if self.loader._framework == "numpy":
+            return array
+        if kind == _BFLOAT16:
+            array = array.view(_import("jax").numpy.bfloat16)
+        return _to_jax(array, self.loader._device)
+
+    def _give_pinned(self) -> None:
+        loader, torch = self.loader, self.loader._torch
+        facts = loader._facts
+        height, width = facts["size"]
+        if loader._size_of:
+            height, width = _pair(loader._size_of(self._epoch))
+        element = _DTYPES[_OUTPUTS.index(loader._arguments["output"])].itemsize if loader._arguments["output"] != "bfloat16" else 2
+        size = loader.batch_size * height * width * facts["channels"] * element
+        memory = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+        self.stream.give(memory, memory.data_ptr(), size)  # type: ignore[union-attr]
+
+    def _from_gpu(self) -> Any:
+        """The next batch on the GPU, while the one after it is copied by a stream of its own."""
+        torch, device = self.loader._torch, self.loader._device
+        if self._copies is None:
+            self._copies = torch.cuda.Stream(device)
+            self._copy_ahead()
+        if not self._ahead or isinstance(self._ahead[0], BaseException):
+            if self._ahead:
+                raise self._ahead.pop()
+            return None
+        batch, event = self._ahead.pop()
+        self._copy_ahead()
+        current = torch.cuda.current_stream(device)
+        current.wait_event(event)
+        for part in batch:
+            part.record_stream(current)
+        return batch
+
+    def _copy_ahead(self) -> None:
+        torch, device = self.loader._torch, self.loader._device
+        try:
+            batch = self._fetch()
+        except Exception as error:  # for the call that would have got the batch
+            self._ahead.append(error)
+            return
+        if batch is None:
+            return
+        with torch.cuda.stream(self._copies):
+            moved = tuple(part.to(device, non_blocking=True) for part in batch)
+            event = torch.cuda.Event()
+            event.record(self._copies)
+        self._ahead.append((moved, event))
+
+
+class _Comparison:
+    """Compares a Loader's options with those of the other ranks, without waiting for any: each rank leaves its own in
+    torch.distributed's store, and looks at those that are there."""
+
+    _count: Dict[str, int] = {}  # loaders of a source and pipeline
+
+    def __init__(self, distributed: Any, options: Dict[str, Any]) -> None:
+        self._rank, self._ranks = distributed.get_rank(), distributed.get_world_size()
+        self._store = distributed.distributed_c10d._get_default_store()
+        self._own = _plain({key: value for key, value in options.items() if key not in ("num_workers", "index_dir")})
+        of = f"composer_loader/{self._own['source']}/{self._own['pipeline'] == 'eval'}"
+        self._count[of] = self._count.get(of, 0) + 1
+        self._key = f"{of}/{self._count[of]}"
+        self._store.set(f"{self._key}/{self._rank}", json.dumps(self._own))
+        self.check()
+
+    def check(self) -> None:
+        for rank in range(self._ranks):
+            if rank == self._rank or not self._store.check([f"{self._key}/{rank}"]):
+                continue
+            theirs = json.loads(self._store.get(f"{self._key}/{rank}"))
+            for key in sorted({*self._own, *theirs}):
+                if self._own.get(key) != theirs.get(key):
+                    raise ValueError(
+                        f"{key}: rank {rank} has {theirs.get(key)!r}, and rank {self._rank} {self._own.get(key)!r}; all "
+                        "ranks need the same, or rank=0, world_size=1 for a Loader of one rank alone"
+                    )
+
+
+_loaders: "weakref.WeakSet[Loader]" = weakref.WeakSet()
+_active: "weakref.WeakSet[_Batches]" = weakref.WeakSet()
+_abandoned: List[Any] = []  # sets of a parent process
+_ARGUMENTS = {name: one.default for name, one in inspect.signature(Loader.__init__).parameters.items()}
+
+
+@atexit.register
+def _close_all() -> None:
+    for loader in list(_loaders):
+        if loader._pid == os.getpid():
+            loader.close()
+
+
+def _import(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def _framework(name: Optional[str]) -> str:
+    if name is None:
+        return "torch" if importlib.util.find_spec("torch") else "numpy"
+    if name not in _FRAMEWORKS:
+        raise ValueError(f"framework: {name!r} is none of {', '.join(_FRAMEWORKS)}")
+    if importlib.util.find_spec(name) is None:
+        raise ValueError(f"framework: {name} is not installed")
+    return name
+
+
+def _unknown_argument(name: str) -> str:
+    if name in _ELSEWHERE:
+        return f"{name}: Loader has no such argument: {_ELSEWHERE[name]}"
+    near = difflib.get_close_matches(name, [one for one in _ARGUMENTS if one not in ("self", "unknown")], 1)
+    return f"{name}: Loader has no such argument" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _pair(size: _Size) -> Tuple[int, int]:
+    sides = (size, size) if isinstance(size, str) or np.ndim(size) == 0 else tuple(size)  # type: ignore[arg-type]
+    if len(sides) != 2:
+        raise ValueError(f"size: {size!r} is neither one number nor height and width")
+    return _whole("size", sides[0]), _whole("size", sides[1])
+
+
+def _whole(key: str, value: Any) -> int:
+    if isinstance(value, (bool, str)) or int(value) != value:
+        raise ValueError(f"{key}: {value!r} is not a whole number")
+    if value < 0:
+        raise ValueError(f"{key}: {value!r} is below 0")
+    return int(value)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's and PyTorch's numbers and arrays as Python's, for JSON."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _owned(batch: _native.Batch, nbytes: int) -> Any:
+    """The images' bytes as a NumPy array, which keeps the batch."""
+    if nbytes == 0:
+        return np.empty(0, np.uint8)
+    memory = (ctypes.c_uint8 * nbytes).from_address(batch.images)
+    memory.batch = batch  # type: ignore[attr-defined]
+    return np.frombuffer(memory, np.uint8)
+
+
+def _copied(address: Optional[int], shape: Tuple[int, ...], dtype: Any) -> Any:
+    """An array of its own: labels that a loop collects must not keep the images."""
+    array = np.empty(shape, dtype)
+    if array.nbytes:
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+    return array
+
+
+def _to_jax(array: Any, device: Any) -> Any:
+    jax = _import("jax")
+    return jax.numpy.asarray(array) if device is None else jax.device_put(array, device)

@@ -1,0 +1,184 @@
+"""The functions of libcomposer_loader.so (composer_loader.h), their errors as exceptions."""
+
+import ctypes
+import json
+import logging
+import os
+import threading
+from typing import Any, Optional, Tuple
+
+_log = logging.getLogger("composer_loader")
+
+END, BATCH, WAIT = 0, 1, 2
+_BAD_ARGUMENT, _BAD_FILE, _NO_FILE, _BAD_SAMPLE, _NO_MEMORY = 1, 2, 3, 4, 5
+
+
+class BadSample(RuntimeError):
+    """A sample cannot be read, and ``on_bad_sample`` is ``"error"``.
+
+    Attributes:
+        path: the sample's file, or its file and its position in it.
+        index: the sample's number in the set.
+    """
+
+    def __init__(self, message: str, path: str = "", index: int = -1) -> None:
+        super().__init__(message, path, index)
+        self.path = path
+        self.index = index
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Batch(ctypes.Structure):
+    """composer_batch: the images' memory is released with this object's last owner."""
+
+    _fields_ = [
+        ("images", ctypes.c_void_p),
+        ("shape", ctypes.c_int64 * 4),
+        ("type", ctypes.c_int32),
+        ("given", ctypes.c_int64),
+        ("classes", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+        ("num_values", ctypes.c_int64),
+        ("samples", ctypes.c_void_p),
+        ("memory", ctypes.c_void_p),
+    ]
+
+    def __del__(self) -> None:
+        if self.memory and _release is not None:
+            _release(ctypes.byref(self))
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [
+        ("kind", ctypes.c_int32),
+        ("message", ctypes.c_char_p),
+        ("path", ctypes.c_char_p),
+        ("index", ctypes.c_int64),
+    ]
+
+
+def _function(name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(_library, name)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+_library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "libcomposer_loader.so"))
+_pointer, _number, _text = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
+_error = _function("composer_loader_error", ctypes.POINTER(_Error))
+_messages = _function("composer_loader_messages", _text)
+_open = _function("composer_loader_open", _pointer, _text)
+_describe = _function("composer_loader_describe", _text, _pointer)
+_stream = _function("composer_loader_stream", _pointer, _pointer)
+_close = _function("composer_loader_close", None, _pointer)
+_size = _function("composer_stream_size", ctypes.c_int, _pointer, _number, _number, _number)
+_start = _function("composer_stream_start", ctypes.c_int, _pointer, _number, _number)
+_next = _function("composer_stream_next", ctypes.c_int, _pointer, _number, ctypes.POINTER(Batch))
+_give = _function("composer_stream_give", None, _pointer, _pointer, _number, _number)
+_close_stream = _function("composer_stream_close", None, _pointer)
+_release = _function("composer_batch_release", None, ctypes.POINTER(Batch))
+__version__: str = _function("composer_loader_version", _text)().decode()
+
+
+def log_messages() -> None:
+    """Hands the library's messages to Python's logging, as "composer_loader"."""
+    lines = _messages()
+    if lines is not None:
+        for level, line in json.loads(lines):
+            _log.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
+
+
+def raise_error() -> None:
+    """Raises the exception of this thread's last failed call."""
+    error = _error().contents
+    message, path = error.message.decode(errors="replace"), error.path.decode(errors="replace")
+    kind, index = error.kind, error.index
+    log_messages()
+    if kind == _BAD_SAMPLE:
+        advice = '; on_bad_sample="skip" leaves such samples out, "replace" takes others'
+        raise BadSample(message + advice, path, index)
+    kinds = {_BAD_ARGUMENT: ValueError, _BAD_FILE: OSError, _NO_FILE: FileNotFoundError, _NO_MEMORY: MemoryError}
+    raise kinds.get(kind, RuntimeError)(message)
+
+
+class Stream:
+    """A stream of batches: composer_stream. position: (epoch, batch) of the next batch; None: not known, as a call failed
+    or was interrupted."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle: Optional[int] = handle
+        self._pid = os.getpid()
+        self._lock = threading.Lock()  # nobody closes the stream under a call
+        self.position: Optional[Tuple[int, int]] = None
+        self.given: "dict[int, Any]" = {}  # the caller's memory that the library has now
+        self._names = 0
+
+    def start(self, epoch: int, batch: int) -> None:
+        self.position = None
+        if _start(self._handle, epoch, batch) < 0:
+            raise_error()
+        self.position = (epoch, batch)
+
+    def set_size(self, epoch: int, height: int, width: int) -> None:
+        if _size(self._handle, epoch, height, width) < 0:
+            raise_error()
+
+    def give(self, memory: Any, address: int, size: int) -> None:
+        """Memory for a later batch, `size` bytes; it is kept alive."""
+        self._names += 1
+        self.given[self._names] = memory
+        _give(self._handle, address, size, self._names)
+
+    def next(self) -> Optional[Batch]:
+        """The next batch; None once at the end of an epoch. Ctrl-C ends the wait."""
+        assert self.position is not None
+        (epoch, number), self.position = self.position, None
+        batch = Batch()
+        status = WAIT
+        while status == WAIT:
+            with self._lock:
+                if self._handle is None:
+                    raise ValueError("this Loader is closed")
+                status = _next(self._handle, 50, ctypes.byref(batch))
+                if status < 0:
+                    raise_error()
+        log_messages()
+        self.position = (epoch + 1, 0) if status == END else (epoch, number + 1)
+        return batch if status == BATCH else None
+
+    def close(self) -> None:
+        with self._lock:
+            handle, self._handle = self._handle, None
+        # A forked child has none of the stream's threads, and must not wait for them.
+        if handle is not None and self._pid == os.getpid():
+            _close_stream(handle)
+            self.given.clear()
+
+    def __del__(self) -> None:
+        if _close_stream is not None:
+            self.close()
+
+
+class Set:
+    """An opened set: composer_loader. facts: what composer_loader_describe() tells."""
+
+    def __init__(self, options: "dict[str, Any]") -> None:
+        text = json.dumps(options, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        self._handle: Optional[int] = _open(text)
+        if not self._handle:
+            raise_error()
+        log_messages()
+        self.facts = json.loads(_describe(self._handle))
+
+    def stream(self) -> Stream:
+        handle = _stream(self._handle)
+        if not handle:
+            raise_error()
+        return Stream(handle)
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle and _close is not None:
+            _close(handle)
