@@ -1,12 +1,13 @@
 #include "python/composer_loader.h"
 
 #include <cstdlib>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "base/text.h"
 #include "base/url_secrets.h"
 #include "base/version.h"
 #include "python/loader_keys.h"
@@ -20,6 +21,7 @@ using nlohmann::ordered_json;
 /// Memory of a stream's batches. It lives as long as its batches.
 class Memory : public std::enable_shared_from_this<Memory> {
  public:
+  /// A block of the caller's.
   struct Given {
     void* data = nullptr;
     int64_t bytes = 0, name = -1;
@@ -28,25 +30,16 @@ class Memory : public std::enable_shared_from_this<Memory> {
   explicit Memory(size_t kept) { free_.reserve(kept); }
   ~Memory() { clear(); }
 
-  /// Given memory that is large enough, or else a block that was free or is new.
+  /// In given memory that is large enough, or else in a block that was free or is new.
   Array reused(const std::vector<int64_t>& shape, ElementType type) {
-    const auto bytes = static_cast<size_t>(bytes_of(shape, type));
-    {
-      const std::lock_guard guard(lock_);
-      const auto fits = [&](const Given& one) { return one.bytes >= static_cast<int64_t>(bytes); };
-      if (const auto one = std::ranges::find_if(given_, fits); one != given_.end()) {
-        const Given given = *one;
-        given_.erase(one);
-        lent_[given.data] = given;
-        return {given.data, shape, type, {given.data, [self = shared_from_this()](void* data) {
-                                            self->take_back(data);
-                                          }}};
-      }
-    }
-    Block block = take(bytes);
-    void* const data = block.data;
-    return {
-        data, shape, type, {data, [self = shared_from_this(), block](void*) { self->put(block); }}};
+    const int64_t bytes = bytes_of(shape, type);
+    const auto owner = std::make_shared<Owner>(shared_from_this());
+    if (take_given(bytes, owner->given))
+      lent_to(owner);
+    else
+      owner->block = take(static_cast<size_t>(bytes));
+    return {owner->given.data != nullptr ? owner->given.data : owner->block.data, shape, type,
+            owner};
   }
 
   static Array fresh(const std::vector<int64_t>& shape, ElementType type) {
@@ -65,20 +58,36 @@ class Memory : public std::enable_shared_from_this<Memory> {
     given_.push_back(given);
   }
 
-  /// The name of the given memory at this address, which is the caller's from now on; -1: none.
-  int64_t hand_over(void* data) {
+  /// The name of the given memory of this owner, which is the caller's from now on; -1: none.
+  int64_t hand_over(const std::shared_ptr<void>& owner) {
     const std::lock_guard guard(lock_);
-    const auto one = lent_.find(data);
+    const auto one = std::ranges::find(lent_, owner.get(), [](Owner* lent) { return lent; });
     if (one == lent_.end()) return -1;
-    const int64_t name = one->second.name;
+    const int64_t name = (*one)->given.name;
+    (*one)->given = {};
     lent_.erase(one);
     return name;
   }
 
  private:
   struct Block {
-    void* data;
-    size_t bytes;
+    void* data = nullptr;
+    size_t bytes = 0;
+  };
+
+  /// Of an array in a block, or in given memory. What nobody was handed is kept for another array.
+  struct Owner {
+    explicit Owner(std::shared_ptr<Memory> of) : memory(std::move(of)) {}
+    ~Owner() {
+      if (block.data != nullptr) memory->put(block);
+      if (given.data != nullptr) memory->take_back(*this);
+    }
+    Owner(const Owner&) = delete;
+    Owner& operator=(const Owner&) = delete;
+
+    const std::shared_ptr<Memory> memory;
+    Block block;
+    Given given;
   };
 
   static int64_t bytes_of(const std::vector<int64_t>& shape, ElementType type) {
@@ -93,6 +102,28 @@ class Memory : public std::enable_shared_from_this<Memory> {
         std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment);
     if (data == nullptr) throw std::bad_alloc();
     return data;
+  }
+
+  bool take_given(int64_t bytes, Given& given) {
+    const std::lock_guard guard(lock_);
+    const auto one =
+        std::ranges::find_if(given_, [&](const Given& block) { return block.bytes >= bytes; });
+    if (one == given_.end()) return false;
+    given = *one;
+    given_.erase(one);
+    return true;
+  }
+
+  void lent_to(const std::shared_ptr<Owner>& owner) {
+    const std::lock_guard guard(lock_);
+    lent_.push_back(owner.get());
+  }
+
+  /// A batch that nobody wanted.
+  void take_back(Owner& owner) noexcept {
+    const std::lock_guard guard(lock_);
+    std::erase(lent_, &owner);
+    given_.push_back(owner.given);
   }
 
   Block take(size_t bytes) {
@@ -119,19 +150,10 @@ class Memory : public std::enable_shared_from_this<Memory> {
       std::free(block.data);
   }
 
-  /// A batch that nobody wanted leaves given memory for another.
-  void take_back(void* data) {
-    const std::lock_guard guard(lock_);
-    const auto one = lent_.find(data);
-    if (one == lent_.end()) return;
-    given_.push_back(one->second);
-    lent_.erase(one);
-  }
-
   std::mutex lock_;
   std::vector<Block> free_;  // never more than its capacity
-  std::deque<Given> given_;
-  std::map<void*, Given> lent_;  // to batches that are not handed over
+  std::vector<Given> given_;
+  std::vector<Owner*> lent_;  // owners of given memory that is not handed over
 };
 
 class MemoryArrays final : public ArrayAllocator {
@@ -176,9 +198,11 @@ thread_local composer_error last_error{0, "", "", -1};
 thread_local std::string last_message, last_path;
 
 void set_error(int32_t kind, const std::string& message, const std::string& path = {},
-               int64_t index = -1) {
+               int64_t index = -1) try {
   last_message = without_secrets(message), last_path = without_secrets(path);
   last_error = {kind, last_message.c_str(), last_path.c_str(), index};
+} catch (const std::bad_alloc&) {
+  last_error = {COMPOSER_NO_MEMORY, "there is not enough memory", "", -1};
 }
 
 /// Runs work(); what it throws becomes the thread's last error, and `failed` the result.
@@ -245,6 +269,18 @@ struct composer_loader {
 
 namespace {
 
+/// Tells which samples the batches have, of which data: equal for equal ones.
+std::string selection_of(const OpenedLoader& set) {
+  const auto& keys = set.keys;
+  std::ostringstream text;
+  text << static_cast<int>(set.images.order) << ' ' << set.images.drop_last << ' '
+       << set.images.views << ' ' << keys.rows;
+  if (set.common.split)
+    text << ' ' << set.common.split->val << ' ' << set.common.split->seed << ' '
+         << set.common.split->evaluation;
+  return std::to_string(fnv1a(text.str()));
+}
+
 std::string description_of(const OpenedLoader& set, const BatchLoader& loader) {
   const ImageSize size = loader.image_size();
   ordered_json facts{{"num_samples", loader.num_samples()},
@@ -260,7 +296,8 @@ std::string description_of(const OpenedLoader& set, const BatchLoader& loader) {
                      {"drop_last", set.images.drop_last},
                      {"num_workers", set.common.num_workers},
                      {"prefetch_factor", set.common.prefetch_factor},
-                     {"digest", loader.digest()}};
+                     {"digest", loader.digest()},
+                     {"selection", selection_of(set)}};
   if (set.num_classes) facts["num_classes"] = *set.num_classes;
   return facts.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -271,7 +308,7 @@ const char* composer_loader_version(void) { return composer::version; }
 
 const composer_error* composer_loader_error(void) { return &last_error; }
 
-const char* composer_loader_messages(void) {
+const char* composer_loader_messages(void) try {
   thread_local std::string text;
   const auto lines = take_messages();
   if (lines.empty()) return nullptr;
@@ -279,6 +316,8 @@ const char* composer_loader_messages(void) {
   for (const auto& [level, line] : lines) list.push_back({level, line});
   text = list.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   return text.c_str();
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 composer_loader* composer_loader_open(const char* options) {
@@ -342,7 +381,7 @@ int composer_stream_next(composer_stream* stream, int64_t milliseconds, composer
     *batch = {.images = arrays->images.data,
               .shape = {},
               .type = type_of(arrays->images.type),
-              .given = stream->memory->hand_over(arrays->images.data),
+              .given = stream->memory->hand_over(arrays->images.owner),
               .classes = arrays->classes.as<int64_t>(),
               .values = arrays->values.as<float>(),
               .num_values = arrays->values.defined() ? arrays->values.shape[1] : 0,
@@ -355,7 +394,10 @@ int composer_stream_next(composer_stream* stream, int64_t milliseconds, composer
 }
 
 void composer_stream_give(composer_stream* stream, void* memory, int64_t bytes, int64_t name) {
-  stream->memory->give({memory, bytes, name});
+  guarded<int>(COMPOSER_FAILED, [&] {
+    stream->memory->give({memory, bytes, name});
+    return COMPOSER_BATCH;
+  });
 }
 
 void composer_stream_close(composer_stream* stream) { delete stream; }

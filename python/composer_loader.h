@@ -1,16 +1,19 @@
+/* clang-format off */
 /* The loader of composer for other languages: an image set becomes batches in memory.
  *
- *   composer_loader* set = composer_loader_open("{\"source\": \"train.beton\", \"batch_size\":
- * 256}"); composer_stream* stream = composer_loader_stream(set); composer_batch batch; while
- * (composer_stream_next(stream, -1, &batch) == COMPOSER_BATCH) {
+ *   composer_loader* set = composer_loader_open("{\"source\": \"train.beton\", \"batch_size\": 256}");
+ *   composer_stream* stream = composer_loader_stream(set);
+ *   composer_batch batch;
+ *   composer_stream_start(stream, 0, 0);
+ *   while (composer_stream_next(stream, -1, &batch) == COMPOSER_BATCH) {
  *     ...
  *     composer_batch_release(&batch);
  *   }
  *   composer_stream_close(stream);
  *   composer_loader_close(set);
  *
- * A function that fails returns null or COMPOSER_FAILED; composer_loader_error() then tells why.
- * Sets may be used by several threads, a stream by one thread at a time. */
+ * A function that fails returns null or COMPOSER_FAILED; composer_loader_error() then tells why. Sets may be
+ * used by several threads, a stream by one thread at a time. Arguments that are sets or streams are not null. */
 #ifndef COMPOSER_LOADER_H
 #define COMPOSER_LOADER_H
 
@@ -61,12 +64,10 @@ typedef struct composer_error {
 
 /* A batch of N images, and what its memory is released by. */
 typedef struct composer_batch {
-  void* images; /* [N, H, W, C], row-major, without gaps */
-  int64_t
-      shape[4]; /* N, H, W, C; N may be 0: another rank has the samples, or none could be read */
-  int32_t type; /* enum composer_type */
-  int64_t
-      given; /* the name of the given memory that the images lie in; -1: memory of the library */
+  void* images;       /* [N, H, W, C], row-major, without gaps */
+  int64_t shape[4];   /* N, H, W, C; N may be 0: other ranks have the samples, or none could be read */
+  int32_t type;       /* enum composer_type */
+  int64_t given;      /* the name of the given memory that the images lie in; -1: the library's memory */
   int64_t* classes;   /* [N]; null where targets are values */
   float* values;      /* [N, num_values]; null where targets are classes */
   int64_t num_values; /* 0 where targets are classes */
@@ -85,14 +86,15 @@ COMPOSER_API const composer_error* composer_loader_error(void);
  */
 COMPOSER_API const char* composer_loader_messages(void);
 
-/* Opens a set. options: a JSON object with the keys of docs/python.md, "source" and "batch_size"
- * among them; batch_size is one rank's. Without rank and world_size, a launcher's variables count.
- */
+/* Opens a set. options: a JSON object; its keys are the arguments of Loader in python/composer_loader/_loader.py,
+ * but for layout, device, framework and samples: "source" and "batch_size" among them, "size" as [height, width],
+ * "split" as {"val", "seed"}. batch_size is one rank's. Without rank and world_size, a launcher's variables count. */
 COMPOSER_API composer_loader* composer_loader_open(const char* options);
 
-/* What the set is, as a JSON object: num_samples, batches (of an epoch), num_classes (null: not
- * known), class_names, channels, size [height, width], batch_size (of all ranks), rank, world_size,
- * seed, digest (equal for equal data). Valid until the set is closed. */
+/* What the set is, as a JSON object: num_samples, batches (of an epoch), num_classes (null: not known),
+ * class_names, channels, size [height, width], batch_size (of all ranks), rank, world_size, seed, drop_last,
+ * num_workers, prefetch_factor, digest (equal for equal data) and selection (equal for equal samples of equal
+ * data). Valid until the set is closed. */
 COMPOSER_API const char* composer_loader_describe(const composer_loader* set);
 
 /* A new stream, at the first batch of epoch 0. The set may be closed before the stream. */

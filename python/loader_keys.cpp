@@ -42,8 +42,12 @@ LoaderKeys read_keys(const std::string& options) {
 
 RankEnvironment place_of(const LoaderKeys& keys) {
   RankEnvironment place;
-  if (!keys.own_rank || !keys.ranks) place = read_rank_environment();
-  if (keys.ranks) place.size = place.local_size = *keys.ranks;
+  try {
+    place = read_rank_environment();
+  } catch (const UserError& error) {
+    if (!keys.own_rank || !keys.ranks) throw ArgumentError(error.problems());
+  }
+  if (keys.ranks && *keys.ranks != place.size) place.size = place.local_size = *keys.ranks;
   if (keys.own_rank) place.rank = *keys.own_rank;
   if (place.rank >= place.size)
     throw ArgumentError("rank: " + std::to_string(place.rank) + " of a world_size of " +
@@ -108,6 +112,10 @@ std::string LoaderKeys::check() const {
                     " is above 1, and pixels are 0 to 1 here; divide it by 255\n";
         break;
       }
+  for (const auto& [key, values] : {std::pair("mean", &mean), std::pair("std", &std)})
+    if (!values->empty() && output_type == "uint8")
+      problems += std::string(key) +
+                  ": needs an output of float32, float16 or bfloat16; uint8 is not normalised\n";
   if (!is_train && views > 1) problems += "views: needs a pipeline to train\n";
   if (is_train && resize_size) problems += "resize_size: has no effect on random crops\n";
   return problems;
@@ -124,7 +132,8 @@ OpenedLoader open_loader_set(const std::string& options) {
     opened = open_set(keys.source, keys.is_train || splits, keys.on_bad_sample, {}, keys.remote);
   } catch (const UserError& error) {
     std::error_code unknown;
-    if (is_remote(keys.source) || std::filesystem::exists(keys.source, unknown)) throw;
+    const bool pattern = keys.source.find('{') != std::string::npos;
+    if (is_remote(keys.source) || pattern || std::filesystem::exists(keys.source, unknown)) throw;
     throw NoFileError(error.problems());
   }
   set.source = std::move(opened.source);
@@ -153,8 +162,10 @@ OpenedLoader open_loader_set(const std::string& options) {
   if (keys.output_type == "float32") set.images.output = ElementType::float32;
   if (keys.output_type == "float16") set.images.output = ElementType::float16;
   if (keys.output_type == "bfloat16") set.images.output = ElementType::bfloat16;
-  if (set.source->num_values() == 0)
-    set.num_classes = opened_set(set.source, set.class_names).classes;
+  bool numbered = set.source->num_values() == 0;  // FFCV's files may have any number as a class
+  for (int64_t i = 0; numbered && i < set.source->size(); ++i)
+    numbered = label_of(*set.source, i) >= 0;
+  if (numbered) set.num_classes = opened_set(set.source, set.class_names).classes;
   return set;
 }
 

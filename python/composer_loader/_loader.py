@@ -1,6 +1,7 @@
 """The Loader."""
 
 import atexit
+import contextlib
 import ctypes
 import difflib
 import importlib.util
@@ -78,7 +79,7 @@ class _Sampler:
 
 
 class Loader:
-    """An iterable of batches ``(images, labels)`` of an image set, without end of epochs.
+    """An iterable of batches ``(images, labels)`` of an image set; each iteration is an epoch.
 
     Batch (epoch, batch) is a pure function of the arguments: threads, earlier iterations and the place a
     run was resumed at do not matter. Each ``iter()`` begins the next epoch, also after a loop that was
@@ -92,7 +93,7 @@ class Loader:
         batch_size: images of this rank's batch.
         size: height and width of the images in pixels, 1 to 4096, or one number for both; or a function
             of the epoch (progressive resizing: training images are decoded smaller). It is asked for some
-            epochs ahead, and must return the same size each time. Default: 224; 32 where the images are
+            epochs ahead, beyond a training's last too, and must return the same size each time. Default: 224; 32 where the images are
             32 x 32.
         pipeline: "train": a random crop of random shape, resized, and a random flip; of images of 32 x 32
             padding by 4, a random crop and a flip. "eval": the middle, 7/8 of the shorter side, resized.
@@ -134,15 +135,14 @@ class Loader:
         samples: whether batches have the samples' numbers too: ``(images, labels, samples)``.
         remote: a dict with endpoint_url, region, cache_dir and cache_limit (GB), of remote sources.
 
-    A batch has images, uint8 [N, C, H, W] by default, and labels, int64 [N] (float32 [N, K] where the set
-    has numbers in place of classes), as the framework's arrays, on the CPU unless ``device`` says
-    otherwise. N is ``batch_size``, or less: in an incomplete last batch, whose slices may be empty, and
+    A batch has images, uint8 [N, C, H, W] by default, and labels, int64 [N], as the framework's arrays, on
+    the CPU unless ``device`` says otherwise. N is ``batch_size``, or less: in an incomplete last batch, whose slices may be empty, and
     where samples are skipped.
 
     Raises:
         ValueError: an argument is wrong; the message names it and what would be right.
         FileNotFoundError, OSError: the source cannot be opened or read.
-        BadSample: (in the loop) a sample cannot be read.
+        BadSample: (in the loop) a sample cannot be read; the next ``next()`` goes on behind its batch.
     """
 
     def __init__(
@@ -179,11 +179,11 @@ class Loader:
         remote: Optional[Dict[str, Any]] = None,
         **unknown: Any,
     ) -> None:
-        arguments = {key: value for key, value in locals().items() if key not in ("self", "unknown")}
+        arguments = dict(locals())
         for name in unknown:
             raise UnknownArgument(_unknown_argument(name))
-        self._arguments = arguments
-        self._place = (rank, world_size)
+        del arguments["self"], arguments["unknown"]
+        self._arguments: Dict[str, Any] = arguments
         self._open()
 
     def _open(self) -> None:
@@ -202,11 +202,9 @@ class Loader:
             for key, value in a.items()
             if value is not None and key not in ("layout", "device", "framework", "samples", "size", "split")
         }
-        options["source"] = os.fspath(a["source"])
-        if isinstance(options["source"], bytes):
-            options["source"] = os.fsdecode(options["source"])
-        if "index_dir" in options:
-            options["index_dir"] = os.fspath(options["index_dir"])
+        for key in ("source", "index_dir"):
+            if key in options:
+                options[key] = _path(key, options[key])
         if a["split"] is not None:
             options["split"] = a["split"] if isinstance(a["split"], dict) else {"val": a["split"]}
         size = self._size_of(0) if self._size_of else a["size"]
@@ -214,10 +212,10 @@ class Loader:
             options["size"] = list(_pair(size))
         if self._size_of and a["pipeline"] == "eval":
             raise ValueError("size: a function of the epoch is for training; an evaluation has one size")
-        self._compare: Optional[_Comparison] = None
+        options = _plain(options)
         self._find_ranks(options)
         self._pid = os.getpid()
-        self._set = _native.Set(_plain(options))
+        self._set = _native.Set(options)
         self._facts = self._set.facts
         self._streams: List[_native.Stream] = []  # idle ones, at most one
         self._lock = threading.RLock()
@@ -225,11 +223,14 @@ class Loader:
         self._goes_on = True  # whether the next iteration begins there, rather than with the next epoch
         self._newest: Optional[int] = None  # the iteration whose batches count
         self._iterations = 0
+        self._active: "weakref.WeakSet[_Batches]" = weakref.WeakSet()
+        self._copies: Any = None  # the stream of copies to a GPU
         self._closed = False
         self.dataset = _Dataset(self._facts)
         self.sampler = _Sampler(self)
         self.batch_sampler = None
-        _loaders.add(self)
+        with _loaders_lock:
+            _loaders.add(self)
 
     def _checked_device(self, device: Any) -> Any:
         if device is None:
@@ -238,9 +239,17 @@ class Loader:
             raise ValueError("device: NumPy's arrays are on the CPU; give framework=\"torch\" or \"jax\"")
         if self._torch is None:
             return device
-        device = self._torch.device(device)
-        if device.type == "cuda" and not self._torch.cuda.is_available():
-            raise ValueError(f"device: {device} is asked for, and this PyTorch sees no GPU")
+        try:
+            device = self._torch.device(device)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(f"device: {error}") from None
+        if device.type not in ("cpu", "cuda"):
+            raise ValueError(f"device: {device} is neither a CPU nor a GPU of CUDA; move the batches in the loop")
+        if device.type == "cuda":
+            if not self._torch.cuda.is_available():
+                raise ValueError(f"device: {device} is asked for, and this PyTorch sees no GPU")
+            if (device.index or 0) >= self._torch.cuda.device_count():
+                raise ValueError(f"device: {device} is asked for, and there are {self._torch.cuda.device_count()} GPUs")
         return device
 
     def _find_ranks(self, options: Dict[str, Any]) -> None:
@@ -251,7 +260,7 @@ class Loader:
             raise ValueError("rank and world_size: give both, or neither")
         torch = sys.modules.get("torch")
         if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
-            self._compare = _Comparison(torch.distributed, options)
+            _compare_ranks(torch.distributed, options)
             options["rank"] = torch.distributed.get_rank()
             options["world_size"] = torch.distributed.get_world_size()
 
@@ -290,7 +299,9 @@ class Loader:
     @property
     def pin_memory(self) -> bool:
         """Whether batches on the CPU are page-locked."""
-        return self._torch is not None and self._torch.cuda.is_available()
+        if self._torch is None or (self._device is not None and self._device.type == "cpu"):
+            return False
+        return bool(self._torch.cuda.is_available())
 
     @property
     def rank(self) -> int:
@@ -343,6 +354,7 @@ class Loader:
             "global_batch_size": facts["batch_size"],
             "num_samples": facts["num_samples"],
             "digest": facts["digest"],
+            "selection": facts["selection"],
         }
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
@@ -350,18 +362,21 @@ class Loader:
         after the state's. Another world_size may load it, at the same global batch size.
 
         Raises:
-            ValueError: the state is of other data, of another order, or no state.
+            ValueError: the state is of other data, of another order of samples, or no state.
         """
-        missing = [key for key in ("epoch", "batch", "seed", "global_batch_size", "digest") if key not in state]
+        keys = self.state_dict().keys()
+        missing = [key for key in keys if key not in state] if isinstance(state, dict) else keys
         if missing:
             raise ValueError(f"this is no state of a Loader: it has no {', '.join(missing)}")
         epoch, batch = _whole("epoch", state["epoch"]), _whole("batch", state["batch"])
         facts = self._facts
         if state["digest"] != facts["digest"]:
             raise ValueError(
-                f"the state is of other data: {state.get('num_samples')} samples, and "
+                f"the state is of other data: {state['num_samples']} samples, and "
                 f"{os.fspath(self._arguments['source'])!r} has {facts['num_samples']}, or their labels differ"
             )
+        if state["selection"] != facts["selection"]:
+            raise ValueError("the state is of other samples: order, rows, split, views or drop_last differ")
         for key, now in (("seed", facts["seed"]), ("global_batch_size", facts["batch_size"])):
             if state[key] != now:
                 hint = "" if key == "seed" else ": batch_size times world_size has to stay"
@@ -375,19 +390,27 @@ class Loader:
         self._position, self._goes_on, self._newest = (epoch, batch), True, None
 
     def __iter__(self) -> Iterator[Any]:
-        if os.getpid() != self._pid:
-            self._reopen()
         if self._closed:
             raise ValueError("this Loader is closed")
+        if os.getpid() != self._pid:
+            self._reopen()
         return _Batches(self)
 
     def close(self) -> None:
         """Ends the threads. Batches that were handed out stay valid; iterations end with an error."""
         self._closed = True
-        with self._lock:
-            streams, self._streams = self._streams, []
-        for stream in streams + [one.stream for one in list(_active) if one.loader is self and one.stream]:
+        if self._pid != _native._getpid():  # a forked child: the threads are its parent's
+            return
+        streams, self._streams = self._streams, []
+        for one in _copy_of(self._active):
+            if one.stream is not None:
+                streams.append(one.stream)
+        for stream in streams:
             stream.close()
+
+    def __del__(self, _at_exit: Any = sys.is_finalizing) -> None:
+        if hasattr(self, "_closed") and not _at_exit():
+            self.close()
 
     def __enter__(self) -> "Loader":
         return self
@@ -398,37 +421,39 @@ class Loader:
     # Pickled, and in a forked process: opened anew.
 
     def __getstate__(self) -> Dict[str, Any]:
-        with self._lock:
-            return {"arguments": self._arguments, "position": self._position, "goes_on": self._goes_on}
+        place = {"rank": self.rank, "world_size": self.world_size}
+        return {"arguments": {**self._arguments, **place}, "position": self._position, "goes_on": self._goes_on,
+                "closed": self._closed}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self._arguments = state["arguments"]
         self._open()
-        self._position, self._goes_on = state["position"], state["goes_on"]
+        self._position, self._goes_on, self._closed = state["position"], state["goes_on"], state["closed"]
 
     def _reopen(self) -> None:
         """In a forked child, which has no threads: what the parent opened is left to it."""
-        position, goes_on = self._position, self._goes_on
-        _abandoned.append(self._set)
-        self._open()
-        self._position, self._goes_on = position, goes_on
+        self.__setstate__(self.__getstate__())
 
     # For iterations.
 
     def _begin(self, iteration: int) -> Tuple[_native.Stream, Tuple[int, int]]:
         """A stream for a new iteration, and the epoch and batch where it begins."""
         with self._lock:
-            if not self._goes_on:
-                self._position = (self._position[0] + 1, 0)
-            self._goes_on, self._newest = False, iteration
-            epoch, batch = self._position
+            epoch, batch = self._position if self._goes_on else (self._position[0] + 1, 0)
+            sizes = []
+            if self._size_of:
+                later = range(epoch, epoch + int(self._facts["prefetch_factor"]) + 2)
+                sizes = [(one, *_pair(self._size_of(one))) for one in later]
             stream = self._streams.pop() if self._streams else self._set.stream()
-        if self._compare is not None:
-            self._compare.check()  # those that came later
-            self._compare = None
-        if self._size_of:
-            for later in range(epoch, epoch + int(self._facts["prefetch_factor"]) + 2):
-                stream.set_size(later, *_pair(self._size_of(later)))
+            try:
+                if self._closed:
+                    raise ValueError("this Loader is closed")
+                for size in sizes:
+                    stream.set_size(*size)
+            except BaseException:
+                self._leave(stream)
+                raise
+            self._position, self._goes_on, self._newest = (epoch, batch), False, iteration
         return stream, (epoch, batch)
 
     def _handed_out(self, iteration: int, epoch: int, batch: int) -> None:
@@ -439,12 +464,14 @@ class Loader:
             self._position, self._goes_on = ((epoch + 1, 0), True) if last else ((epoch, batch), False)
 
     def _leave(self, stream: _native.Stream) -> None:
-        """Keeps a stream for the next iteration; a second one is closed."""
-        with self._lock:
-            if not self._streams and not self._closed:
-                self._streams.append(stream)
+        """Keeps a stream for the next iteration; others are closed. Finalizers call it: it takes no lock."""
+        self._streams.append(stream)
+        while len(self._streams) > (0 if self._closed else 1):
+            try:
+                extra = self._streams.pop(0)
+            except IndexError:  # another thread took it
                 return
-        stream.close()
+            extra.close()
 
 
 class _Batches:
@@ -459,9 +486,9 @@ class _Batches:
         self._epoch = self._batch = 0
         self._fetched = 0  # batches that came from the stream: on a GPU one more than were handed out
         self._ended = False
-        self._ahead: List[Any] = []  # batches on their way to a GPU, or the error that ended them
-        self._copies: Any = None
-        _active.add(self)
+        self._ahead: List[Any] = []  # on the way to a GPU: a batch with its event, an error, or None at the end
+        with loader._lock:
+            loader._active.add(self)
 
     def __iter__(self) -> "_Batches":
         return self
@@ -483,17 +510,27 @@ class _Batches:
                     self._number = self.loader._iterations
                 self.stream, (self._epoch, self._batch) = self.loader._begin(self._number)
                 self._fetched = self._batch
-            cuda = self.loader._device is not None and getattr(self.loader._device, "type", "") == "cuda"
-            batch = self._from_gpu() if cuda else self._fetch()
+            try:
+                batch = self._from_gpu() if getattr(self.loader._device, "type", "") == "cuda" else self._fetch()
+            except _native.BadSample:  # the next call goes on behind this batch
+                self._count()
+                raise
             if batch is None:
                 self._end()
                 raise StopIteration
-            self._batch += 1
-            self.loader._handed_out(self._number, self._epoch, self._batch)
-            if self._batch == len(self.loader) and not cuda:
-                self._fetch()  # the end of the epoch, which is there at once
-                self._end()
+            self._count()
             return batch
+
+    def _count(self) -> None:
+        """One more batch was handed out, or is lost for a bad sample."""
+        self._batch += 1
+        self.loader._handed_out(self._number, self._epoch, self._batch)
+        if self._batch == len(self.loader):
+            try:
+                if not self._ahead:
+                    self._fetch()  # the end of the epoch, which is there at once
+            finally:
+                self._end()
 
     def _end(self) -> None:
         self._ended = True
@@ -501,21 +538,23 @@ class _Batches:
         if stream is not None:
             self.loader._leave(stream)
 
-    def __del__(self) -> None:
-        stream, self.stream = self.stream, None
-        if stream is not None and os.getpid() == self._pid:
+    def __del__(self, _at_exit: Any = sys.is_finalizing) -> None:
+        stream, self.stream = getattr(self, "stream", None), None
+        if stream is not None and not _at_exit() and _native._getpid() == self._pid:
             self.loader._leave(stream)
 
     def _fetch(self) -> Any:
-        """The next batch as the framework's arrays; None at the end of the epoch."""
+        """The next batch as the framework's arrays; None at the end of the epoch. A batch with a bad sample is passed over
+        by the next call."""
         loader, stream = self.loader, self.stream
         assert stream is not None
-        if loader.pin_memory and not stream.given:
-            for _ in range(loader._facts["prefetch_factor"] + 3):
-                self._give_pinned()
         if stream.position != (self._epoch, self._fetched):  # an earlier batch was broken off, or another iteration
             stream.start(self._epoch, self._fetched)
-        batch = stream.next()
+        try:
+            batch = stream.next()
+        except _native.BadSample:
+            self._fetched += 1
+            raise
         if batch is None:
             return None
         images = self._images(batch)
@@ -542,9 +581,10 @@ class _Batches:
         shape = tuple(batch.shape)
         dtype = _DTYPES[batch.type]
         nbytes = int(np.prod(shape)) * dtype.itemsize
+        if loader.pin_memory:
+            self._give_pinned(nbytes, batch.given < 0)
         if batch.given >= 0:
             pinned = self.stream.given.pop(batch.given)  # type: ignore[union-attr]
-            self._give_pinned()
             images = pinned[:nbytes].view(getattr(torch, str(dtype))).view(shape)
         else:
             array = _owned(batch, nbytes).view(dtype).reshape(shape)
@@ -553,10 +593,11 @@ class _Batches:
             images = torch.from_numpy(array)
         if batch.type == _BFLOAT16:
             images = images.view(torch.bfloat16)
-        if loader._layout == "nhwc":
-            return images
-        images = images.permute(0, 3, 1, 2)
-        return images.contiguous() if loader._layout == "nchw" else images
+        if loader._layout != "nhwc":
+            images = images.permute(0, 3, 1, 2)
+        if loader._layout == "nchw":
+            images = images.contiguous()
+        return images.pin_memory() if loader.pin_memory and not images.is_pinned() else images
 
     def _other_images(self, array: Any, kind: int) -> Any:
         """NumPy's or JAX's array of NumPy's [N, H, W, C]."""
@@ -570,29 +611,28 @@ class _Batches:
             array = array.view(_import("jax").numpy.bfloat16)
         return _to_jax(array, self.loader._device)
 
-    def _give_pinned(self) -> None:
+    def _give_pinned(self, nbytes: int, lacked: bool) -> None:
+        """Page-locked memory of PyTorch's own cache for a later batch: one in place of the one that is taken, and some where
+        a batch found none that is large enough."""
         loader, torch = self.loader, self.loader._torch
-        facts = loader._facts
-        height, width = facts["size"]
-        if loader._size_of:
-            height, width = _pair(loader._size_of(self._epoch))
-        element = _DTYPES[_OUTPUTS.index(loader._arguments["output"])].itemsize if loader._arguments["output"] != "bfloat16" else 2
-        size = loader.batch_size * height * width * facts["channels"] * element
-        memory = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-        self.stream.give(memory, memory.data_ptr(), size)  # type: ignore[union-attr]
+        for _ in range(loader._facts["prefetch_factor"] + 2 if lacked else 1):
+            with torch.cuda.device(loader._device) if loader._device is not None else contextlib.nullcontext():
+                memory = torch.empty(max(nbytes, 1), dtype=torch.uint8, pin_memory=True)
+            self.stream.give(memory, memory.data_ptr(), nbytes)  # type: ignore[union-attr]
 
     def _from_gpu(self) -> Any:
         """The next batch on the GPU, while the one after it is copied by a stream of its own."""
         torch, device = self.loader._torch, self.loader._device
-        if self._copies is None:
-            self._copies = torch.cuda.Stream(device)
+        if not self._ahead:
             self._copy_ahead()
-        if not self._ahead or isinstance(self._ahead[0], BaseException):
-            if self._ahead:
-                raise self._ahead.pop()
+        if self._ahead[0] is not None and len(self._ahead) == 1:
+            self._copy_ahead()
+        entry = self._ahead.pop(0)
+        if entry is None:
             return None
-        batch, event = self._ahead.pop()
-        self._copy_ahead()
+        if isinstance(entry, Exception):
+            raise entry
+        batch, event = entry
         current = torch.cuda.current_stream(device)
         current.wait_event(event)
         for part in batch:
@@ -600,61 +640,69 @@ class _Batches:
         return batch
 
     def _copy_ahead(self) -> None:
-        torch, device = self.loader._torch, self.loader._device
+        loader, torch = self.loader, self.loader._torch
+        if loader._copies is None:
+            loader._copies = torch.cuda.Stream(loader._device)
         try:
             batch = self._fetch()
         except Exception as error:  # for the call that would have got the batch
             self._ahead.append(error)
             return
         if batch is None:
+            self._ahead.append(None)
             return
-        with torch.cuda.stream(self._copies):
-            moved = tuple(part.to(device, non_blocking=True) for part in batch)
+        with torch.cuda.stream(loader._copies):
+            moved = tuple(part.to(loader._device, non_blocking=True) for part in batch)
             event = torch.cuda.Event()
-            event.record(self._copies)
+            event.record(loader._copies)
         self._ahead.append((moved, event))
 
 
-class _Comparison:
-    """Compares a Loader's options with those of the other ranks, without waiting for any: each rank leaves its own in
-    torch.distributed's store, and looks at those that are there."""
+# What may differ between the ranks: it changes no batch.
+_OWN = ("num_workers", "prefetch_factor", "index_dir", "crop_index", "coefficient_cache", "remote")
+_compared: Dict[str, int] = {}  # loaders of a source and pipeline
 
-    _count: Dict[str, int] = {}  # loaders of a source and pipeline
 
-    def __init__(self, distributed: Any, options: Dict[str, Any]) -> None:
-        self._rank, self._ranks = distributed.get_rank(), distributed.get_world_size()
-        self._store = distributed.distributed_c10d._get_default_store()
-        self._own = _plain({key: value for key, value in options.items() if key not in ("num_workers", "index_dir")})
-        of = f"composer_loader/{self._own['source']}/{self._own['pipeline'] == 'eval'}"
-        self._count[of] = self._count.get(of, 0) + 1
-        self._key = f"{of}/{self._count[of]}"
-        self._store.set(f"{self._key}/{self._rank}", json.dumps(self._own))
-        self.check()
-
-    def check(self) -> None:
-        for rank in range(self._ranks):
-            if rank == self._rank or not self._store.check([f"{self._key}/{rank}"]):
-                continue
-            theirs = json.loads(self._store.get(f"{self._key}/{rank}"))
-            for key in sorted({*self._own, *theirs}):
-                if self._own.get(key) != theirs.get(key):
-                    raise ValueError(
-                        f"{key}: rank {rank} has {theirs.get(key)!r}, and rank {self._rank} {self._own.get(key)!r}; all "
-                        "ranks need the same, or rank=0, world_size=1 for a Loader of one rank alone"
-                    )
+def _compare_ranks(distributed: Any, options: Dict[str, Any]) -> None:
+    """Compares the options with those of the rank that came first, which it left in torch.distributed's store. No rank waits
+    for another."""
+    store = getattr(distributed.distributed_c10d, "_get_default_store", lambda: None)()
+    if not hasattr(store, "compare_set"):
+        return
+    own = {key: value for key, value in options.items() if key not in _OWN}
+    of = f"composer_loader/{own['source']}/{own.get('pipeline') == 'eval'}"
+    _compared[of] = _compared.get(of, 0) + 1
+    first = store.compare_set(f"{of}/{_compared[of]}", "", json.dumps({"rank": distributed.get_rank(), "options": own}))
+    first = json.loads(first)
+    for key in sorted({*own, *first["options"]}):
+        if own.get(key) != first["options"].get(key):
+            raise ValueError(
+                f"{key}: rank {first['rank']} has {first['options'].get(key)!r}, and rank {distributed.get_rank()} "
+                f"{own.get(key)!r}; all ranks need the same, or rank=0, world_size=1 for a Loader of one rank alone"
+            )
 
 
 _loaders: "weakref.WeakSet[Loader]" = weakref.WeakSet()
-_active: "weakref.WeakSet[_Batches]" = weakref.WeakSet()
-_abandoned: List[Any] = []  # sets of a parent process
+_loaders_lock = threading.RLock()
 _ARGUMENTS = {name: one.default for name, one in inspect.signature(Loader.__init__).parameters.items()}
 
 
 @atexit.register
 def _close_all() -> None:
-    for loader in list(_loaders):
-        if loader._pid == os.getpid():
+    for loader in _copy_of(_loaders):
+        try:
             loader.close()
+        except Exception:  # the others are closed nevertheless
+            pass
+
+
+def _copy_of(objects: Any) -> List[Any]:
+    """The objects of a WeakSet, which other threads may change meanwhile."""
+    while True:
+        try:
+            return list(objects)
+        except RuntimeError:
+            continue
 
 
 def _import(name: str) -> Any:
@@ -679,29 +727,49 @@ def _unknown_argument(name: str) -> str:
 
 
 def _pair(size: _Size) -> Tuple[int, int]:
-    sides = (size, size) if isinstance(size, str) or np.ndim(size) == 0 else tuple(size)  # type: ignore[arg-type]
+    sides = tuple(size) if isinstance(size, (tuple, list, np.ndarray)) else (size, size)
     if len(sides) != 2:
         raise ValueError(f"size: {size!r} is neither one number nor height and width")
     return _whole("size", sides[0]), _whole("size", sides[1])
 
 
 def _whole(key: str, value: Any) -> int:
-    if isinstance(value, (bool, str)) or int(value) != value:
-        raise ValueError(f"{key}: {value!r} is not a whole number")
-    if value < 0:
-        raise ValueError(f"{key}: {value!r} is below 0")
-    return int(value)
+    """The value as a whole number from 0 to 2^40."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value <= 1 << 40:
+        return int(value)
+    raise ValueError(f"{key}: {value!r} is no whole number from 0 on")
 
 
-def _plain(value: Any) -> Any:
+def _path(key: str, value: Any) -> str:
+    try:
+        path = os.fsdecode(value)
+        path.encode()
+    except TypeError:
+        raise ValueError(f"{key}: {value!r} is no path") from None
+    except UnicodeEncodeError:
+        raise ValueError(f"{key}: {value!r} is not UTF-8") from None
+    return path
+
+
+def _plain(options: Dict[str, Any]) -> Dict[str, Any]:
     """NumPy's and PyTorch's numbers and arrays as Python's, for JSON."""
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return value.tolist() if hasattr(value, "tolist") else value
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {str(key): plain(one) for key, one in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(one) for one in value]
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        return value.tolist() if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "detach") else value
+
+    options = {key: plain(value) for key, value in options.items()}
+    for key, value in options.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError(f"{key}: {value!r} is neither text nor numbers") from None
+    return options
 
 
 def _owned(batch: _native.Batch, nbytes: int) -> Any:

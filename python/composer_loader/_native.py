@@ -78,6 +78,7 @@ _start = _function("composer_stream_start", ctypes.c_int, _pointer, _number, _nu
 _next = _function("composer_stream_next", ctypes.c_int, _pointer, _number, ctypes.POINTER(Batch))
 _give = _function("composer_stream_give", None, _pointer, _pointer, _number, _number)
 _close_stream = _function("composer_stream_close", None, _pointer)
+_getpid = os.getpid
 _release = _function("composer_batch_release", None, ctypes.POINTER(Batch))
 __version__: str = _function("composer_loader_version", _text)().decode()
 
@@ -104,68 +105,78 @@ def raise_error() -> None:
 
 
 class Stream:
-    """A stream of batches: composer_stream. position: (epoch, batch) of the next batch; None: not known, as a call failed
-    or was interrupted."""
+    """A stream of batches: composer_stream. Its owner closes it. position: (epoch, batch) of the next batch; None: not
+    known, as a call failed or was interrupted."""
 
     def __init__(self, handle: int) -> None:
-        self._handle: Optional[int] = handle
-        self._pid = os.getpid()
-        self._lock = threading.Lock()  # nobody closes the stream under a call
         self.position: Optional[Tuple[int, int]] = None
         self.given: "dict[int, Any]" = {}  # the caller's memory that the library has now
         self._names = 0
+        self._pid = os.getpid()
+        self._lock = threading.Lock()  # held during calls
+        self._closing = False
+        self._handle: Optional[int] = handle
+
+    def _call(self, function: Any, *arguments: Any) -> int:
+        """The function's status. Raises its error, and ValueError once the stream is closed."""
+        try:
+            with self._lock:
+                if self._closing:
+                    raise ValueError("this Loader is closed")
+                status = function(self._handle, *arguments)
+                if status is not None and status < 0:
+                    raise_error()
+                return status
+        finally:
+            if self._closing:
+                self.close()
 
     def start(self, epoch: int, batch: int) -> None:
         self.position = None
-        if _start(self._handle, epoch, batch) < 0:
-            raise_error()
+        self._call(_start, epoch, batch)
         self.position = (epoch, batch)
 
     def set_size(self, epoch: int, height: int, width: int) -> None:
-        if _size(self._handle, epoch, height, width) < 0:
-            raise_error()
+        self._call(_size, epoch, height, width)
 
     def give(self, memory: Any, address: int, size: int) -> None:
         """Memory for a later batch, `size` bytes; it is kept alive."""
         self._names += 1
         self.given[self._names] = memory
-        _give(self._handle, address, size, self._names)
+        self._call(_give, address, size, self._names)
 
     def next(self) -> Optional[Batch]:
-        """The next batch; None once at the end of an epoch. Ctrl-C ends the wait."""
+        """The next batch; None once at the end of an epoch. Ctrl-C ends the wait. Needs a known position."""
         assert self.position is not None
         (epoch, number), self.position = self.position, None
         batch = Batch()
         status = WAIT
         while status == WAIT:
-            with self._lock:
-                if self._handle is None:
-                    raise ValueError("this Loader is closed")
-                status = _next(self._handle, 50, ctypes.byref(batch))
-                if status < 0:
-                    raise_error()
+            status = self._call(_next, 50, ctypes.byref(batch))
         log_messages()
         self.position = (epoch + 1, 0) if status == END else (epoch, number + 1)
         return batch if status == BATCH else None
 
     def close(self) -> None:
-        with self._lock:
+        """Ends the threads: now, or, where a call is under way, once it returns. It never waits for a lock, so that signal
+        handlers and finalizers may call it."""
+        self._closing = True
+        if self._pid != _getpid():  # a forked child has none of the threads, and must not wait for them
+            return
+        if self._lock.acquire(False):
             handle, self._handle = self._handle, None
-        # A forked child has none of the stream's threads, and must not wait for them.
-        if handle is not None and self._pid == os.getpid():
-            _close_stream(handle)
-            self.given.clear()
-
-    def __del__(self) -> None:
-        if _close_stream is not None:
-            self.close()
+            self._lock.release()
+            if handle is not None:
+                _close_stream(handle)
+                self.given.clear()
 
 
 class Set:
     """An opened set: composer_loader. facts: what composer_loader_describe() tells."""
 
     def __init__(self, options: "dict[str, Any]") -> None:
-        text = json.dumps(options, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        text = json.dumps(options, ensure_ascii=False).encode()
+        self._pid = os.getpid()
         self._handle: Optional[int] = _open(text)
         if not self._handle:
             raise_error()
@@ -180,5 +191,5 @@ class Set:
 
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)
-        if handle and _close is not None:
+        if handle and _close is not None and self._pid == _getpid():
             _close(handle)
