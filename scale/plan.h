@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/network/precision.h"
 #include "nn/optimization/optimizer.h"
 #include "scale/collective.h"
 #include "scale/simulation.h"
