@@ -1,10 +1,8 @@
 #include "cli/launcher.h"
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <random>
 #include <thread>
@@ -17,6 +15,7 @@
 #include "base/process/supervisor.h"
 #include "cli/core_binding.h"
 #include "cli/job_watch.h"
+#include "cli/rank_failures.h"
 #include "cli/rank_logs.h"
 #include "nn/device/gpu_name.h"
 #include "nn/distributed/job_store.h"
@@ -56,12 +55,6 @@ std::string secret_of(const Launch& launch) {
   std::string secret;
   for (int i = 0; i < 4; ++i) secret += std::to_string(source()) + '-';
   return secret;
-}
-
-std::string how_it_ended(int status) {
-  if (status <= 128) return "failed with status " + std::to_string(status);
-  return "was killed by signal " + std::to_string(status - 128) + " (" + ::strsignal(status - 128) +
-         ")";
 }
 
 /// The ranks of this machine over all starts.
@@ -211,74 +204,23 @@ class Job {
   }
 
   int outcome_of(const Supervisor& supervisor) const {
-    if (const auto first = first_to_fail(supervisor)) {
-      show_failure(*first, supervisor.status(*first));
+    const RankFailures failures(supervisor, logs_, launch_.node_rank * launch_.ranks,
+                                launch_.ranks);
+    if (const auto first = failures.first()) {
+      failures.show(*first);
       return supervisor.status(*first);
     }
     if (supervisor.status() == 0) return 0;
     if (asked_to_end_) {
-      for (const auto& name : killed(supervisor))
+      for (const auto& name : failures.killed())
         log::warn(name + " did not end when it was asked to, and was killed");
       return 128 + supervisor.asked_by();
     }
     if (!supervisor.failed().empty()) {
-      show_lost(supervisor);
+      failures.show_lost();
       return lost_ranks_status;
     }
     return ended_for_others_ ? 128 + SIGTERM : supervisor.status();
-  }
-
-  /// The first rank that failed by itself; the job's first rank, whose output is on the terminal,
-  /// if it failed with the same status.
-  std::optional<size_t> first_to_fail(const Supervisor& ranks) const {
-    const auto& failed = ranks.failed();
-    const auto first = std::ranges::find_if(
-        failed, [&](size_t number) { return ranks.status(number) != lost_ranks_status; });
-    if (first == failed.end()) return {};
-    const bool first_rank_too = on_terminal(0) && std::ranges::count(failed, size_t{0}) > 0 &&
-                                ranks.status(0) == ranks.status(*first);
-    return first_rank_too ? 0 : *first;
-  }
-
-  void show_failure(size_t number, int status) const {
-    if (!on_terminal(number))
-      show_last_lines(number, how_it_ended(status));
-    else if (status > 128)
-      log::error(name_of(number) + " " + how_it_ended(status));
-  }
-
-  /// Shows how ranks were lost when none on this machine failed by itself.
-  void show_lost(const Supervisor& ranks) const {
-    for (const auto& name : killed(ranks))
-      log::error(name + " did not answer any more, and was killed");
-    const auto& failed = ranks.failed();
-    const auto first = std::ranges::find_if(
-        failed, [&](size_t number) { return !logs_.last_lines(number).empty(); });
-    show_last_lines(first == failed.end() ? failed.front() : *first, "lost the other ranks");
-  }
-
-  void show_last_lines(size_t number, const std::string& what) const {
-    const auto file = logs_.file(number);
-    const auto& lines = logs_.last_lines(number);
-    std::string text = name_of(number) + " " + what;
-    if (std::error_code none; !file.empty() && std::filesystem::exists(file, none))
-      text += "; its output is in " + file.string();
-    if (!lines.empty()) text += "; its last lines:";
-    for (const auto& line : lines) text += "\n  " + line;
-    log::error(text);
-  }
-
-  /// The names of the ranks that were killed.
-  Words killed(const Supervisor& ranks) const {
-    Words names;
-    for (size_t i = 0; i < static_cast<size_t>(launch_.ranks); ++i)
-      if (ranks.status(i) == 128 + SIGKILL) names.push_back(name_of(i));
-    return names;
-  }
-
-  std::string name_of(size_t number) const {
-    return "rank " +
-           std::to_string(launch_.node_rank * launch_.ranks + static_cast<int64_t>(number));
   }
 
   /// Whether to restart the ranks: after a failure, here or on another machine, that a restart may

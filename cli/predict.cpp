@@ -4,7 +4,6 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -18,15 +17,14 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/declarations.h"
-#include "cli/sources.h"
+#include "cli/predict_images.h"
 #include "cli/use_options.h"
 #include "composer/run/assemble.h"
 #include "composer/run/starting_point.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
-#include "data/datasets/image_folder.h"
 #include "data/files/thread_count.h"
-#include "data/samples/list_file.h"
+#include "data/samples/class_folders.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
 #include "nn/distributed/ranks.h"
@@ -50,17 +48,11 @@ class PredictionLines {
     bool logits = false;
     const Objective* objective = &classification();
   };
-  /// The labels that a list gives to the files.
-  struct Labels {
-    std::string list{};                ///< path of the list; empty without one
-    std::vector<std::string> texts{};  ///< label of each file, or empty
-    std::vector<int64_t> lines{};      ///< line of each file in the list
-  };
 
   /// files: the images, or one .beton file. weights: the path of the network. UserError for labels
   /// that are neither class names nor class indices.
   PredictionLines(std::vector<std::string> files, std::vector<std::string> class_names,
-                  std::string weights, Options options, Labels labels)
+                  std::string weights, Options options, ImageLabels labels)
       : files_(std::move(files)),
         class_names_(std::move(class_names)),
         weights_(std::move(weights)),
@@ -159,59 +151,11 @@ class PredictionLines {
   std::vector<std::string> files_, class_names_;
   std::string weights_;
   Options options_;
-  Labels labels_;
+  ImageLabels labels_;
   std::vector<int64_t> classes_;  ///< class of each file, -1 without a label
   int64_t labelled_ = 0, right_ = 0;
   bool rows_;  ///< true if the images are samples of one .beton file
 };
-
-/// The image files at --source, or one .beton file.
-std::vector<std::string> files_of(const std::string& source) {
-  std::error_code none;
-  if (!is_remote(source) && !std::filesystem::exists(source, none))
-    throw UserError("--source: " + source + " does not exist" + slash_hint(source));
-  if (is_remote(source) && is_beton(source)) return {source};
-  auto files = [&] {
-    try {
-      return image_files(source);
-    } catch (const UserError& error) {
-      throw UserError("--source: " + std::string(error.what()));
-    }
-  }();
-  if (files.size() == 1 && files[0] == source) return files;
-  std::set<std::string> endings;  // extensions of the files that are no images
-  const auto others = std::erase_if(files, [&](const std::string& file) {
-    const auto name = file_name_of(file);
-    if (has_image_name(name)) return false;
-    endings.insert(name.has_extension() ? name.extension().string() : "no ending");
-    return true;
-  });
-  if (files.empty()) throw UserError("--source: no image files in " + shown_path(source));
-  if (others > 0)
-    log::warn("--source: left out what is no image that can be read by its name: " +
-              std::to_string(others) + (others == 1 ? " file (" : " files (") +
-              first_few({endings.begin(), endings.end()}) + ")");
-  return files;
-}
-
-struct Images {
-  std::vector<std::string> files;
-  PredictionLines::Labels labels{};
-};
-
-/// The images at --source; those of a list may have labels.
-Images images_of(const std::string& source) {
-  if (!is_list_file(source)) return {files_of(source)};
-  if (is_remote(source))
-    throw UserError("--source: '" + shown_path(source) + "' is remote; lists are read from a disk");
-  Images images{{}, {.list = source}};
-  for (auto& file : listed_images(source)) {
-    images.files.push_back(std::move(file.path));
-    images.labels.texts.push_back(std::move(file.label));
-    images.labels.lines.push_back(file.line);
-  }
-  return images;
-}
 
 /// The options of both kinds of predict.
 struct PredictOptions {
@@ -258,7 +202,7 @@ int predict_by_recipe(const Words& words) {
     throw UserError(
         "predict: which network? give --load_path a checkpoint folder, .safetensors or .pth file, "
         "or --model a folder that `composer export` or `composer quantize` wrote");
-  auto [files, labels] = images_of(predict.source);
+  auto [files, labels] = predict_images(predict.source);
   const auto recipe = resolve_for_use(use, app);
   for (const auto& key : recipe.automatic)
     if (key.ends_with(".num_classes") || key.ends_with(".crop_size"))
@@ -314,7 +258,7 @@ int predict_by_model(const Words& words) {
   if (!parse(app, words)) return 0;
 
   check_alone("predict", read_rank_environment());
-  auto [files, labels] = images_of(predict.source);
+  auto [files, labels] = predict_images(predict.source);
   const auto network = read_network(fetched(model));
   options.on_bad_sample = on_bad_sample_words.at(on_bad_sample);
   options.resize_filter = network.resize_filter;

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "composer/logging/logger.h"
+#include "composer/logging/records.h"
 
 namespace composer {
 

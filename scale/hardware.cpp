@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "composer/callbacks/monitors.h"
+#include "nn/network/precision.h"
 
 namespace composer {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "nn/network/precision.h"
-
 namespace composer {
+
+enum class Precision;
 
 /// The link of one member of a group; figures are per direction.
 struct Link {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/network/precision.h"
 #include "nn/optimization/optimizer.h"
 #include "scale/collective.h"
 #include "scale/simulation.h"
@@ -14,14 +15,6 @@
 #include "scale/step_work.h"
 
 namespace composer {
-
-/// The measured step of a run of one process.
-struct MeasuredStep {
-  double images = 0;
-  double forward = 0, backward = 0, rest = 0;  ///< seconds
-  double loading = 0;                          ///< seconds in which the process itself loads images
-  std::string source;
-};
 
 /// A training, apart from the machines that it runs on.
 struct Training {

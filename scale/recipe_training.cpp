@@ -7,7 +7,10 @@
 #include "composer/run/assemble.h"
 #include "composer/run/build.h"
 #include "composer/run/image_fit.h"
+#include "nn/network/cost.h"
+#include "nn/network/graph.h"
 #include "nn/network/layer.h"
+#include "nn/network/model.h"
 #include "nn/network/spatial_parallel.h"
 
 namespace composer {

@@ -1,7 +1,13 @@
 #include "scale/simulation.h"
 
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <queue>
+#include <utility>
 
 #include "base/random.h"
 

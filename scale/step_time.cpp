@@ -1,6 +1,8 @@
 #include "scale/step_time.h"
 
+#include <cmath>
 #include <numbers>
+#include <utility>
 
 namespace composer {
 namespace {

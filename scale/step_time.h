@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "scale/collective.h"
@@ -39,6 +40,14 @@ struct StepTime {
   double hidden_fraction() const {
     return communication > 0 ? std::max(0.0, 1 - exposed / communication) : 1;
   }
+};
+
+/// The measured step of a run of one process.
+struct MeasuredStep {
+  double images = 0;
+  double forward = 0, backward = 0, rest = 0;  ///< seconds
+  double loading = 0;                          ///< seconds in which the process itself loads images
+  std::string source;
 };
 
 /// The time of the stages of stages_of() on equally fast GPUs. `load_seconds`: a GPU's loader's

@@ -4,6 +4,9 @@
 #include <set>
 
 #include "base/balanced.h"
+#include "nn/network/cost.h"
+#include "nn/network/graph.h"
+#include "nn/network/model.h"
 #include "nn/network/row_operations.h"
 #include "nn/network/sharded_parameters.h"
 #include "nn/network/spatial_parallel.h"

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "base/loading/image_size.h"
-#include "nn/network/cost.h"
-#include "nn/network/graph.h"
-#include "nn/network/model.h"
 #include "scale/collective.h"
 #include "scale/hardware.h"
 
 namespace composer {
+
+struct Graph;
+class Model;
+struct NetworkCost;
 
 /// One communication between ranks that share images (spatial_ranks): what the busiest of them
 /// sends or receives.

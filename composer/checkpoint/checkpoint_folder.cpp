@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 
 #include "base/files/atomic_file.h"
 #include "base/log.h"

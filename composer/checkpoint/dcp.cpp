@@ -1,5 +1,7 @@
 #include "composer/checkpoint/dcp.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,7 @@
 #include "composer/checkpoint/safetensors.h"
 
+#include <ATen/ATen.h>
+
 #include <bit>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -3,13 +3,15 @@
 // another.
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <filesystem>
 #include <map>
 #include <string>
 
 #include "base/files/checksum.h"
+
+namespace at {
+class Tensor;
+}  // namespace at
 
 namespace composer {
 

@@ -1,7 +1,9 @@
 #include "composer/logging/sinks.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +14,6 @@
 #include "base/params/foreign_json.h"
 #include "base/text.h"
 #include "composer/logging/png.h"
-#include "nn/network/metrics.h"
 
 namespace composer {
 namespace {

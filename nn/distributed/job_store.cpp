@@ -98,9 +98,12 @@ void take_broken_pipes() {
 struct JobStore::Tcp {
   c10::intrusive_ptr<c10d::TCPStore> store;
   const std::string secret;
+  c10::intrusive_ptr<c10d::Store> for_groups;
 
   Tcp(const std::string& address, const std::string& secret, const c10d::TCPStoreOptions& options)
-      : store(c10::make_intrusive<c10d::TCPStore>(address, options)), secret(secret) {
+      : store(c10::make_intrusive<c10d::TCPStore>(address, options)),
+        secret(secret),
+        for_groups(c10::make_intrusive<c10d::PrefixStore>(name_of("ranks"), store)) {
     take_broken_pipes();
   }
 
@@ -114,9 +117,7 @@ struct JobStore::Tcp {
 
 JobStore::JobStore(std::shared_ptr<Tcp> tcp) : tcp_(std::move(tcp)) {}
 
-c10::intrusive_ptr<c10d::Store> JobStore::store() const {
-  return c10::make_intrusive<c10d::PrefixStore>(tcp_->name_of("ranks"), tcp_->store);
-}
+c10d::Store& JobStore::store() const { return *tcp_->for_groups; }
 
 JobStore JobStore::host(const MeetingPoint& point, double timeout_seconds) {
   const auto host = [&] {

@@ -1,8 +1,6 @@
 // The store where the processes of a job meet: its ranks, and the launchers that started them.
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -57,8 +55,9 @@ class JobStore {
   /// Adds to a number, which starts at 0; returns the sum.
   int64_t add(const std::string& key, int64_t value);
 
-  /// For process groups; their keys differ from all keys above.
-  c10::intrusive_ptr<c10d::Store> store() const;
+  /// For process groups; their keys differ from all keys above. It lives as long as the last copy
+  /// of this object, or as LibTorch's pointers to it.
+  c10d::Store& store() const;
 
  private:
   struct Tcp;

@@ -276,9 +276,10 @@ void with_other_ranks(const std::function<void()>& collective) {
 std::shared_ptr<ProcessGroupCommunicator> join_process_group(const RankEnvironment& environment,
                                                              at::Device device,
                                                              double timeout_seconds) {
-  const auto store =
-      c10::make_intrusive<c10d::PrefixStore>("composer/" + std::to_string(environment.restart),
-                                             JobStore::of(environment, timeout_seconds).store());
+  const auto meeting = JobStore::of(environment, timeout_seconds);
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(
+      "composer/" + std::to_string(environment.restart),
+      c10::intrusive_ptr<c10d::Store>::reclaim_copy(&meeting.store()));
   return join_process_group(store, environment, device, timeout_seconds);
 }
 

@@ -9,22 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "nn/profiling/range_totals.h"
+
 namespace composer {
-
-/// The time of all ranges of one name.
-struct RangeTotal {
-  int64_t calls = 0;
-  double seconds = 0;  ///< seconds of the outermost ranges, where ranges of one name are nested
-  double self_seconds = 0;  ///< seconds without the ranges inside
-};
-
-using RangeTotals = std::map<std::string, RangeTotal, std::less<>>;
 
 /// Ranges of users (RECORD_USER_SCOPE), or operators and nodes of the backward pass. Nesting is
 /// counted for each kind separately.

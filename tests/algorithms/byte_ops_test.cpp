@@ -1,8 +1,10 @@
 #include "algorithms/augmentation/byte_ops.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
 
-#include "tests/algorithms/augmentation_checks.h"
+#include "base/random.h"
 #include "tests/each_target.h"
 
 namespace composer::byte_ops_test {
@@ -10,8 +12,10 @@ namespace composer::byte_ops_test {
 namespace {
 
 std::vector<uint8_t> noise(int64_t n) {
-  const auto values = test::noise({n});
-  return {values.data_ptr<uint8_t>(), values.data_ptr<uint8_t>() + n};
+  std::vector<uint8_t> values(static_cast<size_t>(n));
+  Random random(5, "noise", 0, 0);
+  for (auto& value : values) value = static_cast<uint8_t>(random.below(256));
+  return values;
 }
 
 /// change(first, n) gives plain code's bytes with any vector instructions, also of as many values

@@ -1,4 +1,6 @@
 // What a trained network is used with: eval, predict, export.
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>

@@ -1,5 +1,6 @@
 #include "base/files/mapped_file.h"
 
+#include <ATen/ATen.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -1,5 +1,7 @@
 #include "composer/checkpoint/safetensors.h"
 
+#include <ATen/ATen.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 

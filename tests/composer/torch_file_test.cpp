@@ -1,5 +1,7 @@
 #include "composer/checkpoint/torch_file.h"
 
+#include <ATen/ATen.h>
+
 #include <catch2/catch.hpp>
 
 #include "base/error.h"

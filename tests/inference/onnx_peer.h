@@ -1,6 +1,8 @@
 // ONNX files in the runtimes that they are for.
 #pragma once
 
+#include <ATen/ATen.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>

@@ -5,6 +5,8 @@
 #include <sstream>
 
 #include "models/resnet.h"
+#include "nn/network/cost.h"
+#include "nn/network/graph.h"
 #include "scale/plan.h"
 
 namespace composer::published_test {

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "models/resnet.h"
+#include "nn/network/cost.h"
+#include "nn/network/graph.h"
 #include "nn/network/layers.h"
 #include "scale/plan.h"
 #include "scale/step_time.h"
