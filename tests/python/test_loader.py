@@ -23,6 +23,7 @@ from composer_loader import BadSample, Loader
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 HAS_JAX = importlib.util.find_spec("jax") is not None
 IMAGES = 40
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/python/train.py")
 
 
 def make_images(folder, count=IMAGES, side=40):
@@ -145,6 +146,46 @@ class LoaderTest(unittest.TestCase):
         for images, copy in kept:
             np.testing.assert_array_equal(images, copy)
 
+    def test_closing_under_calls(self):
+        for delay in range(0, 20, 2):
+            loader = self.loader(1)
+            timer = threading.Timer(delay / 1000, loader.close)
+            timer.start()
+            with self.assertRaisesRegex(ValueError, "closed"):
+                while True:
+                    list(loader)
+            timer.join()
+
+    def test_cycles_of_iterators(self):
+        loader = self.loader()
+        expected = self.numbers(self.loader())
+        for _ in range(3):
+            iterator = iter(loader)
+            next(iterator)
+            cycle = [iterator]
+            cycle.append(cycle)
+            del iterator, cycle
+            gc.collect()
+            self.assertEqual(len(self.numbers(loader)), 5)
+        loader.set_epoch(0)
+        self.assertEqual(self.numbers(loader), expected)
+
+    def test_failed_beginning(self):
+        fails = []
+
+        def size(epoch):
+            if fails:
+                raise IndexError(fails.pop())
+            return 16
+
+        loader = self.loader(size=size)
+        state = {**loader.state_dict(), "epoch": 2, "batch": 3}
+        loader.load_state_dict(state)
+        fails.append("once")
+        self.assertRaises(IndexError, next, iter(loader))
+        self.assertEqual(loader.state_dict(), state)
+        self.assertEqual(len(list(loader)), 2)
+
     # States.
 
     def test_states(self):
@@ -190,6 +231,9 @@ class LoaderTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, key):
                 self.loader(**arguments).load_state_dict(state)
         self.assertRaisesRegex(ValueError, "no state", self.loader().load_state_dict, {"epoch": 1})
+        for arguments in ({"rows": "0-39"}, {"order": "sequential"}, {"views": 2}, {"split": 0.2}, {"drop_last": False}):
+            with self.subTest(arguments), self.assertRaisesRegex(ValueError, "other"):
+                self.loader(**arguments).load_state_dict(state)
 
     # Kinds of batches.
 
@@ -312,6 +356,10 @@ class LoaderTest(unittest.TestCase):
             ({"size": (1, 2, 3)}, "size: "),
             ({"size": "big"}, "size: 'big'"),
             ({"size": 0}, "size: must be"),
+            ({"size": (16, None)}, "size: None"),
+            ({"rows": range(9)}, "rows: "),
+            ({"mean": [0.5, 0.5, 0.5]}, "mean: needs an output"),
+            ({"framework": "torch", "device": "meta"}, "device: "),
             ({"seed": -1}, "seed: must be"),
             ({"num_workers": "a"}, "num_workers: must be"),
             ({"on_bad_sample": "ignore"}, "on_bad_sample: must be"),
@@ -348,7 +396,19 @@ class LoaderTest(unittest.TestCase):
                 left = self.numbers(Loader(folder, 8, size=16, framework="numpy", samples=True, on_bad_sample="skip"))
             self.assertEqual(len(sum(left, [])), IMAGES - 1)
             self.assertIn(bad, "".join(logs.output))
-            self.assertEqual([len(batch[0]) for batch in Loader(folder, 8, size=16, framework="numpy", on_bad_sample="replace")], [8] * 5)
+            with self.assertLogs("composer_loader", logging.WARNING):
+                replaced = self.numbers(Loader(folder, 8, size=16, framework="numpy", samples=True, on_bad_sample="replace"))
+            self.assertEqual([len(batch) for batch in replaced], [8] * 5)
+            broken = iter(Loader(folder, 8, size=16, framework="numpy"))
+            outcomes = []
+            while True:  # a batch with a bad sample is passed over
+                try:
+                    outcomes.append(len(next(broken)[0]))
+                except BadSample:
+                    outcomes.append("bad")
+                except StopIteration:
+                    break
+            self.assertEqual(sorted(map(str, outcomes)), ["8"] * 4 + ["bad"])
 
     # Processes and threads.
 
@@ -432,6 +492,16 @@ class LoaderTest(unittest.TestCase):
         self.assertIn("rank=1, world_size=2", done.stdout, done.stderr)
 
     # Documentation.
+
+    @unittest.skipUnless(HAS_TORCH and os.path.exists(EXAMPLE), "PyTorch is not installed, or there are no examples")
+    def test_example(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = [sys.executable, EXAMPLE, self.path, os.path.join(folder, "state")]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            done = subprocess.run(words, env=environment, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout.count("accuracy")), (0, 3), done.stderr)
+            again = subprocess.run(words, env=environment, capture_output=True, text=True)
+            self.assertEqual((again.returncode, again.stdout), (0, ""), again.stderr)
 
     def test_help(self):
         text = inspect.getdoc(Loader)
