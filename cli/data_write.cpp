@@ -1,10 +1,7 @@
 // The subcommand data write: images -> a .beton file.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <iomanip>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,10 +9,8 @@
 #include <sstream>
 #include <string>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/number_text.h"
 #include "base/process/interrupt.h"
 #include "base/remote/object_store.h"
 #include "base/remote/remote_path.h"
@@ -23,6 +18,7 @@
 #include "cli/arguments.h"
 #include "cli/output_file.h"
 #include "cli/sources.h"
+#include "cli/write_progress.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/cifar10.h"
@@ -35,45 +31,6 @@
 
 namespace composer {
 namespace {
-
-/// Shows a progress bar on a terminal, otherwise logs a line every 5 seconds.
-class WriteProgress {
- public:
-  WriteProgress() = default;
-  ~WriteProgress() {
-    if (shown_) std::cerr << '\n';
-  }
-  WriteProgress(const WriteProgress&) = delete;
-  WriteProgress& operator=(const WriteProgress&) = delete;
-
-  /// done: items that are written, of `total`.
-  void show(int64_t done, int64_t total) {
-    const double now = steady_seconds();
-    if (now < next_ && done < total) return;
-    next_ = now + (terminal_ ? 0.1 : 5);
-    const double rate = static_cast<double>(done) / std::max(now - begin_, 1e-9);
-    const auto rest = number_text(rate, 0) + " items/s, " +
-                      clock_text(static_cast<double>(total - done) / std::max(rate, 1e-9)) +
-                      " left";
-    if (terminal_) {
-      const auto share = [&](int64_t whole) { return whole * done / std::max<int64_t>(total, 1); };
-      std::string bar(30, ' ');
-      std::fill_n(bar.begin(), share(30), '#');
-      std::cerr << '\r' << std::setw(3) << share(100) << " % |" << bar << "| " << done << '/'
-                << total << ", " << rest << ' ' << std::flush;
-      shown_ = true;
-    } else if (done < total && now - begin_ > 1) {
-      log::info(std::to_string(done) + " of " + std::to_string(total) + " items, " + rest);
-    }
-  }
-  /// Seconds since construction.
-  double seconds() const { return steady_seconds() - begin_; }
-
- private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  bool shown_ = false;
-  double begin_ = steady_seconds(), next_ = terminal_ ? 0 : begin_ + 5;
-};
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;

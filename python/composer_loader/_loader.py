@@ -581,10 +581,10 @@ class _Batches:
         shape = tuple(batch.shape)
         dtype = _DTYPES[batch.type]
         nbytes = int(np.prod(shape)) * dtype.itemsize
-        if loader.pin_memory:
-            self._give_pinned(nbytes, batch.given < 0)
-        if batch.given >= 0:
-            pinned = self.stream.given.pop(batch.given)  # type: ignore[union-attr]
+        pinned = self.stream.given.pop(batch.given, None)  # type: ignore[union-attr]
+        if loader.pin_memory and nbytes > 0:
+            self._give_pinned(nbytes)
+        if pinned is not None:
             images = pinned[:nbytes].view(getattr(torch, str(dtype))).view(shape)
         else:
             array = _owned(batch, nbytes).view(dtype).reshape(shape)
@@ -611,13 +611,13 @@ class _Batches:
             array = array.view(_import("jax").numpy.bfloat16)
         return _to_jax(array, self.loader._device)
 
-    def _give_pinned(self, nbytes: int, lacked: bool) -> None:
-        """Page-locked memory of PyTorch's own cache for a later batch: one in place of the one that is taken, and some where
-        a batch found none that is large enough."""
+    def _give_pinned(self, nbytes: int) -> None:
+        """Page-locked memory of PyTorch's own cache, as many blocks as batches can be on the way."""
         loader, torch = self.loader, self.loader._torch
-        for _ in range(loader._facts["prefetch_factor"] + 2 if lacked else 1):
+        blocks = sum(one.numel() >= nbytes for one in self.stream.given.values())  # type: ignore[union-attr]
+        for _ in range(loader._facts["prefetch_factor"] + 3 - blocks):
             with torch.cuda.device(loader._device) if loader._device is not None else contextlib.nullcontext():
-                memory = torch.empty(max(nbytes, 1), dtype=torch.uint8, pin_memory=True)
+                memory = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
             self.stream.give(memory, memory.data_ptr(), nbytes)  # type: ignore[union-attr]
 
     def _from_gpu(self) -> Any:

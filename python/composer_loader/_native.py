@@ -45,8 +45,12 @@ class Batch(ctypes.Structure):
         ("memory", ctypes.c_void_p),
     ]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._pid = os.getpid()
+
     def __del__(self) -> None:
-        if self.memory and _release is not None:
+        if self.memory and _release is not None and self._pid == _getpid():  # a forked child's memory is its parent's
             _release(ctypes.byref(self))
 
 

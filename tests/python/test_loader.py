@@ -1,8 +1,11 @@
 """Tests of composer_loader: python -m unittest, with the built packages on PYTHONPATH."""
 
+import functools
 import gc
+import http.server
 import importlib.util
 import inspect
+import io
 import json
 import logging
 import multiprocessing
@@ -11,6 +14,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -38,6 +42,44 @@ def make_images(folder, count=IMAGES, side=40):
 
 def threads():
     return len(os.listdir("/proc/self/task"))
+
+
+class Files(http.server.BaseHTTPRequestHandler):
+    """The files of a folder, whole or by ranges."""
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, folder, *arguments):
+        self.folder = folder
+        super().__init__(*arguments)
+
+    def do_GET(self):
+        try:
+            with open(self.folder + self.path, "rb") as file:
+                content = file.read()
+        except OSError:
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        first, last = 0, len(content) - 1
+        if "Range" in self.headers:
+            first, last = (int(one) for one in self.headers["Range"][len("bytes="):].split("-"))
+            last = min(last, len(content) - 1)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
+        else:
+            self.send_response(200)
+        self.send_header("ETag", '"1"')
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(last + 1 - first))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content[first:last + 1])
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_):
+        pass
 
 
 class LoaderTest(unittest.TestCase):
@@ -379,6 +421,29 @@ class LoaderTest(unittest.TestCase):
             file.write(b"no beton at all, but long enough for a header")
             file.flush()
             self.assertRaisesRegex(OSError, "beton", Loader, file.name, 2)
+
+    def test_remote_shards(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for shard in range(2):
+                with tarfile.open(os.path.join(folder, f"s-{shard}.tar"), "w") as tar:
+                    for i in range(shard * 20, shard * 20 + 20):
+                        tar.add(os.path.join(self.path, "abcd"[i % 4], f"{i:03}.ppm"), f"{i:03}.ppm")
+                        label = tarfile.TarInfo(f"{i:03}.cls")
+                        label.size = 1
+                        tar.addfile(label, io.BytesIO(str(i % 4).encode()))
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, folder))
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            words = {"batch_size": 8, "size": 16, "framework": "numpy", "samples": True}
+            remote = {"cache_dir": os.path.join(folder, "cache")}
+            local = [batch for batch in Loader(folder + "/s-{0..1}.tar", **words)]
+            address = f"http://127.0.0.1:{server.server_port}/s-{{0..1}}.tar"
+            for mine, there in zip(local, Loader(address, remote=remote, **words)):
+                for one, other in zip(mine, there):
+                    np.testing.assert_array_equal(one, other)
+            server.shutdown()
+            server.server_close()
+            with self.assertRaises(OSError):
+                Loader(address.replace("s-", "t-"), remote=remote, **words)
 
     def test_bad_samples(self):
         with tempfile.TemporaryDirectory() as folder:
