@@ -334,6 +334,18 @@ const char* composer_loader_describe(const composer_loader* set) {
   return set->description.c_str();
 }
 
+const char* composer_loader_sample(const composer_loader* set, int64_t index) {
+  return guarded<const char*>(nullptr, [&] {
+    const int64_t samples = set->set->source->size();
+    if (index < 0 || index >= samples)
+      throw ArgumentError("index: " + std::to_string(index) + " is no sample of " +
+                          std::to_string(samples));
+    thread_local std::string name;
+    name = without_secrets(set->set->source->name(index));
+    return name.c_str();
+  });
+}
+
 composer_stream* composer_loader_stream(composer_loader* set) {
   return guarded<composer_stream*>(nullptr, [&] {
     const std::lock_guard guard(set->lock);

@@ -97,6 +97,9 @@ COMPOSER_API composer_loader* composer_loader_open(const char* options);
  * data). Valid until the set is closed. */
 COMPOSER_API const char* composer_loader_describe(const composer_loader* set);
 
+/* The name of a sample: its file, or the file and the position in it. Valid until the thread's next call. */
+COMPOSER_API const char* composer_loader_sample(const composer_loader* set, int64_t index);
+
 /* A new stream, at the first batch of epoch 0. The set may be closed before the stream. */
 COMPOSER_API composer_stream* composer_loader_stream(composer_loader* set);
 COMPOSER_API void composer_loader_close(composer_loader* set);

@@ -89,6 +89,42 @@ Normalization normalization_of(const LoaderKeys& keys, bool small, int64_t chann
   return normalization;
 }
 
+/// The problems of a recipe's data set, whose keys are options of other names here.
+std::vector<std::string> in_words_of_options(std::vector<std::string> problems) {
+  for (auto& problem : problems)
+    for (const auto& [word, option] : {std::pair("datadir: ", "source: "),
+                                       {"file: ", "source: "},
+                                       {"shards: ", "source: "},
+                                       {"is_train: true", "pipeline train"},
+                                       {"is_train: false", "pipeline eval"},
+                                       {"train_batch_size", "batch_size"}})
+      if (const auto at = problem.find(word); at != std::string::npos)
+        problem.replace(at, std::string_view(word).size(), option);
+  return problems;
+}
+
+OpenedSet open_source_of(const LoaderKeys& keys, bool is_train) try {
+  namespace fs = std::filesystem;
+  auto opened =
+      open_set(keys.source, is_train, keys.on_bad_sample, {}, keys.remote, keys.index_dir);
+  std::error_code unknown;
+  if (opened.class_names.empty() && fs::is_directory(keys.source, unknown) &&
+      dynamic_cast<const FileSource*>(opened.source.get()) != nullptr)
+    throw UserError("source: '" + keys.source + "' has no class folders, only loose image files");
+  return opened;
+} catch (const UserError& error) {
+  auto problems = in_words_of_options(error.problems());
+  std::error_code unknown;
+  const bool pattern = keys.source.find('{') != std::string::npos;
+  if (!is_remote(keys.source) && !pattern && !std::filesystem::exists(keys.source, unknown))
+    throw NoFileError(problems);
+  if (std::filesystem::is_regular_file(keys.source, unknown) && !is_beton(keys.source))
+    problems.back() +=
+        "; a source is a .beton file, a folder of class folders or shards, a .tar file, or a list "
+        "(.csv, .tsv, .jsonl)";
+  throw UserError(problems);
+}
+
 DatasetParams dataset_params(const LoaderKeys& keys) {
   DatasetParams params;
   params.is_train = keys.is_train;
@@ -116,6 +152,7 @@ std::string LoaderKeys::check() const {
     if (!values->empty() && output_type == "uint8")
       problems += std::string(key) +
                   ": needs an output of float32, float16 or bfloat16; uint8 is not normalised\n";
+  if (is_train && split.val > 0.9) problems += "split: to train it is at most 0.9\n";
   if (!is_train && views > 1) problems += "views: needs a pipeline to train\n";
   if (is_train && resize_size) problems += "resize_size: has no effect on random crops\n";
   return problems;
@@ -127,15 +164,7 @@ OpenedLoader open_loader_set(const std::string& options) {
   const LoaderKeys& keys = set.keys;
   set.place = place_of(keys);
   const bool splits = keys.split.val > 0;
-  OpenedSet opened;
-  try {
-    opened = open_set(keys.source, keys.is_train || splits, keys.on_bad_sample, {}, keys.remote);
-  } catch (const UserError& error) {
-    std::error_code unknown;
-    const bool pattern = keys.source.find('{') != std::string::npos;
-    if (is_remote(keys.source) || pattern || std::filesystem::exists(keys.source, unknown)) throw;
-    throw NoFileError(error.problems());
-  }
+  OpenedSet opened = open_source_of(keys, keys.is_train || splits);
   set.source = std::move(opened.source);
   set.class_names = std::move(opened.class_names);
   if (const auto* beton = dynamic_cast<const BetonSource*>(set.source.get()))
@@ -174,7 +203,7 @@ std::unique_ptr<BatchLoader> make_stream_loader(const OpenedLoader& set,
   try {
     return make_batch_loader(set.source, set.images, set.common, std::move(allocator));
   } catch (const UserError& error) {
-    throw ArgumentError(error.problems());
+    throw ArgumentError(in_words_of_options(error.problems()));
   }
 }
 

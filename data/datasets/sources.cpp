@@ -87,11 +87,11 @@ void refuse_lone_shards(const fs::path& folder) {
 
 /// open_shards() without checks of the columns.
 OpenedSet shards_at(const std::string& path, bool is_train, const ShardColumns& columns,
-                    const RemoteOptions& remote) {
+                    const RemoteOptions& remote, const std::string& index_dir) {
   const auto open = [&](auto params) {
     params.label = columns.label, params.ffcv.targets = columns.targets;
     params.ffcv.remote = remote;
-    return params.open("");
+    return params.open(index_dir);
   };
   std::error_code error;
   const bool folder = fs::is_directory(path, error);
@@ -106,7 +106,7 @@ OpenedSet shards_at(const std::string& path, bool is_train, const ShardColumns& 
     return open(shards);
   }
   if (!folder && !is_remote(path)) return {};
-  if (const auto mds = mds_at(path, is_train, columns, remote)) return mds->open("");
+  if (const auto mds = mds_at(path, is_train, columns, remote)) return mds->open(index_dir);
   const bool has_tars = folder ? !shards_in(part_at(path, is_train), ".tar").names.empty()
                                : has_remote_tars(path, is_train, remote);
   if (!has_tars) return {};
@@ -208,10 +208,10 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train, const Sh
 }
 
 OpenedSet open_shards(const std::string& path, bool is_train, const ShardColumns& columns,
-                      const RemoteOptions& remote) {
+                      const RemoteOptions& remote, const std::string& index_dir) {
   if (!columns.images_dir.empty() && !is_list_file(path))
     throw UserError("--images_dir: '" + shown_path(path) + "' is no list of images");
-  auto set = shards_at(path, is_train, columns, remote);
+  auto set = shards_at(path, is_train, columns, remote, index_dir);
   if (set.source) return set;
   const std::string refused = ": '" + shown_path(path) + "' is neither shards nor a list of images";
   if (!columns.targets.empty()) throw UserError("--targets" + refused);
@@ -235,7 +235,8 @@ bool has_small_images(const Source& source) {
 }
 
 OpenedSet open_set(const std::string& path, bool is_train, OnBadSample on_bad_sample,
-                   const std::vector<std::string>& class_names, const RemoteOptions& remote) {
+                   const std::vector<std::string>& class_names, const RemoteOptions& remote,
+                   const std::string& index_dir) {
   const auto open_folder = [&]() -> OpenedSet {
     auto folders = folder_classes(path, remote);
     if (folders.empty()) return {open_folder_files_at(path, remote)};
@@ -245,16 +246,18 @@ OpenedSet open_set(const std::string& path, bool is_train, OnBadSample on_bad_sa
     params.ffcv.remote = remote;
     const bool known = are_among(folders, class_names);
     auto names = known ? class_names : std::vector<std::string>();
-    auto source = open_class_folders(params, on_bad_sample, {}, names);
+    auto source = open_class_folders(params, on_bad_sample, index_dir, names);
     return opened_set(std::move(source), known ? std::move(names) : std::move(folders));
   };
   if (is_remote(path)) {
     if (is_beton(path)) return {open_beton(path, remote)};
-    if (auto shards = open_shards(path, is_train, {}, remote); shards.source) return shards;
+    if (auto shards = open_shards(path, is_train, {}, remote, index_dir); shards.source)
+      return shards;
     if (has_image_name(RemotePath(path).name())) return {open_remote_files({path}, 3, remote)};
     return open_folder();
   }
-  if (auto shards = open_shards(path, is_train); shards.source) return shards;
+  if (auto shards = open_shards(path, is_train, {}, remote, index_dir); shards.source)
+    return shards;
   std::error_code error;
   if (!fs::exists(path, error))
     throw UserError(path + ": there is no such file or folder" + slash_hint(path));

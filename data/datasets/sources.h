@@ -30,11 +30,11 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
                                     const std::vector<std::string>& class_names = {});
 
 /// As open_source(), with the class names that the path gives: of class folders, lists, shards and
-/// CIFAR-10.
+/// CIFAR-10. index_dir: see LoaderOptions; lists of files are kept there.
 OpenedSet open_set(const std::string& path, bool is_train,
                    OnBadSample on_bad_sample = OnBadSample::error,
                    const std::vector<std::string>& class_names = {},
-                   const RemoteOptions& remote = {});
+                   const RemoteOptions& remote = {}, const std::string& index_dir = {});
 
 /// Whether the first image is of CIFAR-10's size: such sets are padded and cropped.
 bool has_small_images(const Source& source);
@@ -46,7 +46,7 @@ std::shared_ptr<Source> open_beton(const std::string& path, const RemoteOptions&
 /// MosaicML's shards, or a list of images (.csv, .tsv, .jsonl), with the class names that its files
 /// give. The source is null for any other path. Throws UserError.
 OpenedSet open_shards(const std::string& path, bool is_train, const ShardColumns& columns = {},
-                      const RemoteOptions& remote = {});
+                      const RemoteOptions& remote = {}, const std::string& index_dir = {});
 
 /// Whether the path names tar files, one or several by braces.
 bool names_tar_files(const std::string& path);

@@ -2,6 +2,7 @@
 // three kinds of arithmetic.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -34,6 +34,7 @@ if os.path.exists(state_file):
     optimizer.load_state_dict(state["optimizer"])
     train.load_state_dict(state["loader"])
     first = state["loader"]["epoch"]
+    print(f"{state_file}: {first} epochs are done")
 
 for epoch in range(first, 3):
     model.train()

@@ -29,7 +29,7 @@ _ELSEWHERE = {
     "distributed": "rank and world_size are found, or given",
     "fname": "source is the first argument",
     "pipelines": 'pipeline is "train", "eval" or a dict of transforms; composer_loader takes no list of operations',
-    "transform": 'pipeline is "train", "eval" or a dict of transforms',
+    **dict.fromkeys(("transform", "transforms"), 'pipeline is "train", "eval" or a dict of transforms'),
     "pin_memory": "batches are page-locked wherever PyTorch sees a GPU",
     "pin_memory_device": "batches are page-locked wherever PyTorch sees a GPU",
     "persistent_workers": "threads always live as long as the loader",
@@ -43,8 +43,20 @@ _ELSEWHERE = {
     "in_order": "batches always come in order",
     "batches_ahead": "prefetch_factor is the number of batches kept ready",
     "os_cache": "files are read through the system's cache",
-    "crop_size": "size is the images' height and width",
     "train_batch_size": "batch_size is one rank's",
+    "bs": "batch_size is one rank's",
+    "indices": "rows are the samples that take part",
+    "train": 'pipeline is "train" or "eval"',
+    "is_train": 'pipeline is "train" or "eval"',
+    "normalize": 'output="float32" normalises, with mean and std',
+    "dtype": 'output is "uint8", "float32", "float16" or "bfloat16"',
+    "interpolation": 'resize_filter is "triangle" or "area"',
+    "crop_pct": "resize_size is the shorter side before an evaluation's crop",
+    "scale": "random crops have 8 to 100 % of the area",
+    "ratio": "random crops have a ratio from 3/4 to 4/3",
+    **dict.fromkeys(("dataset", "root", "path", "datadir"), "source is the first argument"),
+    **dict.fromkeys(("crop_size", "image_size", "input_size", "resolution"), "size is the images' height and width"),
+    **dict.fromkeys(("recompile", "custom_fields", "loader", "target_transform"), "nothing takes its place"),
 }
 
 
@@ -56,12 +68,15 @@ class _Dataset:
     """The samples that take part: what scripts ask a DataLoader's dataset for."""
 
     def __init__(self, facts: Dict[str, Any]) -> None:
-        self._samples = facts["num_samples"]
+        self._samples = int(facts["num_samples"])
         self.classes: List[str] = facts["class_names"]
         self.class_to_idx = {name: index for index, name in enumerate(self.classes)}
 
     def __len__(self) -> int:
         return self._samples
+
+    def __repr__(self) -> str:
+        return f"{self._samples} samples, classes: {', '.join(self.classes) or 'without names'}"
 
 
 class _Sampler:
@@ -74,16 +89,15 @@ class _Sampler:
         self._loader.set_epoch(epoch)
 
     def __len__(self) -> int:
-        facts = self._loader._facts
-        return -(-facts["num_samples"] // facts["world_size"])
+        return -(-self._loader.num_samples // self._loader.world_size)
 
 
 class Loader:
     """An iterable of batches ``(images, labels)`` of an image set; each iteration is an epoch.
 
     Batch (epoch, batch) is a pure function of the arguments: threads, earlier iterations and the place a
-    run was resumed at do not matter. Each ``iter()`` begins the next epoch, also after a loop that was
-    broken off.
+    run was resumed at do not matter. Each iteration is the next epoch, from its first batch on, also after
+    a loop that was broken off.
 
     Args:
         source: a ``.beton`` file of FFCV; a folder with a folder of images for each class, in train/ and
@@ -102,14 +116,14 @@ class Loader:
             padding (4), border ("fill", "reflect") and fill ([0, 0, 0]).
         order: "sequential", "random", "quasi_random" (windows of a file's pages, for files larger than
             memory) or "class_balanced". Default: "random" to train, "sequential" to evaluate.
-        seed: of the order and of all random transforms, 0 or more.
+        seed: of the order and of all random transforms, 0 or more. Two runs with one seed are alike.
         num_workers: threads that read and decode; 0: the calling thread. Default: up to 8, as the
             processors allow.
         prefetch_factor: batches kept ready, at least 1.
         drop_last: whether an epoch leaves out an incomplete last batch. Default: to train.
-        rank, world_size: this process's place. Default: torch.distributed's where it is initialised, else
-            what torchrun, mpirun or srun say, else 0 of 1. Ranks get consecutive slices of the global
-            batch.
+        rank, world_size: this process's place. Default: torch.distributed's where it is initialised when an
+            iteration begins, else what torchrun, mpirun or srun say, else 0 of 1. Ranks get consecutive
+            slices of the global batch.
         output: "uint8", or normalised "float32", "float16" or "bfloat16".
         layout: "channels_last": [N, C, H, W] with the channels last in memory; "nchw": the same,
             contiguous; "nhwc": [N, H, W, C]. Default: "channels_last", with JAX "nhwc".
@@ -117,9 +131,11 @@ class Loader:
             CIFAR-10's.
         device: of PyTorch or JAX. A GPU of PyTorch's gets each batch by a stream of its own, one ahead.
         framework: "torch", "numpy" or "jax". Default: "torch" where it is installed, else "numpy".
-        rows: the samples that take part, "0-999,2000".
-        split: share of each class that is evaluated on and not trained on, from 0 to 1, or a dict with
-            ``val`` (the share) and ``seed``: to train the loader gives one side, to evaluate the other.
+        rows: the numbers of the samples that take part, "0-999,2000" or a sequence of them. The samples of a
+            folder are numbered class by class.
+        split: share of each class that is evaluated on and not trained on, or a dict with ``val`` (the share)
+            and ``seed``: to train the loader gives one side, to evaluate the other. What is in val/ is not
+            used.
         on_bad_sample: "error": BadSample; "skip": smaller batches; "replace": by the next good sample.
         crop_index: where it is kept what lets the loader decode only a JPEG's crop: "cache" (the user's
             cache folder), "beside" the data, or "off".
@@ -132,17 +148,22 @@ class Loader:
             of the size.
         resize_filter: "triangle" (torchvision's antialiased bilinear) or "area" (FFCV's).
         ffcv_exact: the very pixels that FFCV gives.
-        samples: whether batches have the samples' numbers too: ``(images, labels, samples)``.
+        samples: whether batches have the samples' numbers too: ``(images, labels, samples)``;
+            ``sample_name(number)`` is a sample's file.
         remote: a dict with endpoint_url, region, cache_dir and cache_limit (GB), of remote sources.
 
-    A batch has images, uint8 [N, C, H, W] by default, and labels, int64 [N], as the framework's arrays, on
-    the CPU unless ``device`` says otherwise. N is ``batch_size``, or less: in an incomplete last batch, whose slices may be empty, and
+    A batch has images, uint8 [N, C, H, W] by default, and labels, int64 [N] (with JAX, int32), as the
+    framework's arrays, on the CPU unless ``device`` says otherwise. N is ``batch_size``, or less: in an incomplete last batch, whose slices may be empty, and
     where samples are skipped.
 
     Raises:
         ValueError: an argument is wrong; the message names it and what would be right.
         FileNotFoundError, OSError: the source cannot be opened or read.
         BadSample: (in the loop) a sample cannot be read; the next ``next()`` goes on behind its batch.
+        RuntimeError: (in the loop) not one sample of a batch to train on can be read.
+
+    Attributes beside the properties: ``dataset`` (``len(dataset)`` samples, ``dataset.classes``,
+    ``dataset.class_to_idx``) and ``sampler`` (``sampler.set_epoch()``).
     """
 
     def __init__(
@@ -165,7 +186,7 @@ class Loader:
         std: Optional[Sequence[float]] = None,
         device: Any = None,
         framework: Optional[str] = None,
-        rows: Optional[str] = None,
+        rows: Union[None, str, Sequence[int]] = None,
         split: Union[None, float, Dict[str, Any]] = None,
         on_bad_sample: str = "error",
         crop_index: str = "cache",
@@ -186,14 +207,18 @@ class Loader:
         self._arguments: Dict[str, Any] = arguments
         self._open()
 
-    def _open(self) -> None:
+    def _open(self, place: Optional[Tuple[int, int]] = None) -> None:
+        """place: rank and number of ranks, where they were found and not given."""
         a = self._arguments
+        for key in ("source", "batch_size", "pipeline", "seed"):
+            if a[key] is None:
+                raise ValueError(f"{key}: must not be None")
         self._framework = _framework(a["framework"])
         self._torch = _import("torch") if self._framework == "torch" else None
         self._layout = a["layout"] or ("nhwc" if self._framework == "jax" else "channels_last")
         if self._layout not in _LAYOUTS:
             raise ValueError(f"layout: {a['layout']!r} is none of {', '.join(_LAYOUTS)}")
-        if a["output"] == "bfloat16" and self._framework == "numpy":
+        if str(a["output"]).endswith("bfloat16") and self._framework == "numpy":
             raise ValueError('output: NumPy has no bfloat16; take "float32", or framework="torch" or "jax"')
         self._device = self._checked_device(a["device"])
         self._size_of = a["size"] if callable(a["size"]) else None
@@ -205,6 +230,12 @@ class Loader:
         for key in ("source", "index_dir"):
             if key in options:
                 options[key] = _path(key, options[key])
+        if isinstance(a["rows"], range) and a["rows"].step == 1 and len(a["rows"]) > 0:
+            options["rows"] = f"{a['rows'].start}-{a['rows'].stop - 1}"
+        elif isinstance(a["rows"], (list, tuple, range, np.ndarray)):
+            options["rows"] = ",".join(str(_whole("rows", one)) for one in a["rows"])
+        if not isinstance(a["output"], str):  # a dtype
+            options["output"] = getattr(a["output"], "__name__", str(a["output"])).rsplit(".")[-1]
         if a["split"] is not None:
             options["split"] = a["split"] if isinstance(a["split"], dict) else {"val": a["split"]}
         size = self._size_of(0) if self._size_of else a["size"]
@@ -213,13 +244,14 @@ class Loader:
         if self._size_of and a["pipeline"] == "eval":
             raise ValueError("size: a function of the epoch is for training; an evaluation has one size")
         options = _plain(options)
-        self._find_ranks(options)
+        self._find_ranks(options, place)
         self._pid = os.getpid()
         self._set = _native.Set(options)
         self._facts = self._set.facts
         self._streams: List[_native.Stream] = []  # idle ones, at most one
         self._lock = threading.RLock()
         self._position = (0, 0)  # of the batch after the last that was handed out
+        self._chosen: Optional[int] = None  # the epoch that set_epoch() chose for the next iteration
         self._goes_on = True  # whether the next iteration begins there, rather than with the next epoch
         self._newest: Optional[int] = None  # the iteration whose batches count
         self._iterations = 0
@@ -238,7 +270,7 @@ class Loader:
         if self._framework == "numpy":
             raise ValueError("device: NumPy's arrays are on the CPU; give framework=\"torch\" or \"jax\"")
         if self._torch is None:
-            return device
+            return _import("jax").devices(device)[0] if isinstance(device, str) else device
         try:
             device = self._torch.device(device)
         except (RuntimeError, TypeError) as error:
@@ -252,17 +284,38 @@ class Loader:
                 raise ValueError(f"device: {device} is asked for, and there are {self._torch.cuda.device_count()} GPUs")
         return device
 
-    def _find_ranks(self, options: Dict[str, Any]) -> None:
-        """torch.distributed's place of this process, where the arguments leave it open."""
-        if "rank" in options and "world_size" in options:
-            return
+    def _find_ranks(self, options: Dict[str, Any], place: Optional[Tuple[int, int]]) -> None:
+        """This process's place, where the arguments leave it open and the environment does not tell it."""
+        self._place_given = "rank" in options
+        self._place_open = False
         if ("rank" in options) != ("world_size" in options):
             raise ValueError("rank and world_size: give both, or neither")
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
-            _compare_ranks(torch.distributed, options)
-            options["rank"] = torch.distributed.get_rank()
-            options["world_size"] = torch.distributed.get_world_size()
+        if self._place_given:
+            return
+        distributed = _distributed()
+        if place is None and distributed is not None:
+            _compare_ranks(distributed, options)
+            place = distributed.get_rank(), distributed.get_world_size()
+        if place is None and "WORLD_SIZE" in os.environ and "RANK" not in os.environ:
+            self._place_open = True  # as Lightning starts its ranks: torch.distributed will tell
+            place = 0, 1
+        if place is not None:
+            options["rank"], options["world_size"] = place
+
+    def _settle(self) -> None:
+        """Takes the place that torch.distributed has meanwhile."""
+        distributed = None if self._place_given else _distributed()
+        if distributed is None:
+            return
+        place = distributed.get_rank(), distributed.get_world_size()
+        if place == (self._facts["rank"], self._facts["world_size"]):
+            return
+        position, goes_on, chosen = self._position, self._goes_on, self._chosen
+        self.close()
+        self._open()
+        if position[1] > 0:  # counted in batches of another size
+            position, goes_on = (position[0] + 1, 0), True
+        self._position, self._goes_on, self._chosen = position, goes_on, chosen
 
     # What a set is.
 
@@ -306,24 +359,26 @@ class Loader:
     @property
     def rank(self) -> int:
         """This process's rank."""
+        self._settle()
         return int(self._facts["rank"])
 
     @property
     def world_size(self) -> int:
         """The number of ranks."""
+        self._settle()
         return int(self._facts["world_size"])
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank."""
+        self._settle()
         return int(self._facts["batches"])
 
     def __repr__(self) -> str:
         height, width = self._facts["size"]
-        given = _ARGUMENTS
         others = "".join(
             f", {key}={value!r}"
             for key, value in self._arguments.items()
-            if key not in ("source", "batch_size", "size", "rank", "world_size") and value != given[key]
+            if key not in ("source", "batch_size", "size", "rank", "world_size") and repr(value) != repr(_ARGUMENTS[key])
         )
         size = repr(self._size_of) if self._size_of else f"({height}, {width})"
         return (
@@ -334,18 +389,23 @@ class Loader:
     # Epochs and places in them.
 
     def set_epoch(self, epoch: int) -> None:
-        """The next ``iter()`` begins this epoch; of an epoch that load_state_dict() loaded it goes on where
-        that says. Without it, each ``iter()`` begins the next epoch."""
+        """The next iteration is this epoch; of an epoch that load_state_dict() loaded it goes on where that
+        says. Without it, each iteration is the next epoch."""
         epoch = _whole("epoch", epoch)
         with self._lock:
-            if not (self._goes_on and self._position[0] == epoch):
-                self._go_on_at(epoch, 0)
+            self._chosen = None if self._goes_on and self._position[0] == epoch else epoch
+
+    def sample_name(self, number: int) -> str:
+        """The file of a sample, or the file and the position in it. number: one of a batch's ``samples``."""
+        return self._set.sample_name(_whole("number", number))
 
     def state_dict(self) -> Dict[str, Any]:
         """The place of the newest iteration: ``epoch`` and ``batch``, the number of batches it handed out;
         (epoch + 1, 0) after the last. It is the same on every rank."""
         with self._lock:
             epoch, batch = self._position
+            if self._goes_on and self._chosen is not None:
+                epoch, batch = self._chosen, 0
         facts = self._facts
         return {
             "epoch": epoch,
@@ -364,6 +424,7 @@ class Loader:
         Raises:
             ValueError: the state is of other data, of another order of samples, or no state.
         """
+        self._settle()
         keys = self.state_dict().keys()
         missing = [key for key in keys if key not in state] if isinstance(state, dict) else keys
         if missing:
@@ -384,16 +445,20 @@ class Loader:
         if batch > facts["batches"]:
             raise ValueError(f"batch: the state has {batch}, an epoch {facts['batches']}")
         with self._lock:
-            self._go_on_at(*((epoch + 1, 0) if batch == facts["batches"] else (epoch, batch)))
-
-    def _go_on_at(self, epoch: int, batch: int) -> None:
-        self._position, self._goes_on, self._newest = (epoch, batch), True, None
+            self._position = (epoch + 1, 0) if batch == facts["batches"] else (epoch, batch)
+            self._goes_on, self._newest, self._chosen = True, None, None
 
     def __iter__(self) -> Iterator[Any]:
         if self._closed:
             raise ValueError("this Loader is closed")
         if os.getpid() != self._pid:
             self._reopen()
+        self._settle()
+        if self._place_open and _distributed() is None:
+            raise ValueError(
+                "RANK: is not set, but WORLD_SIZE is; call torch.distributed.init_process_group() first, start the ranks "
+                "with torchrun, srun or mpirun, or give rank and world_size"
+            )
         return _Batches(self)
 
     def close(self) -> None:
@@ -421,14 +486,16 @@ class Loader:
     # Pickled, and in a forked process: opened anew.
 
     def __getstate__(self) -> Dict[str, Any]:
-        place = {"rank": self.rank, "world_size": self.world_size}
-        return {"arguments": {**self._arguments, **place}, "position": self._position, "goes_on": self._goes_on,
-                "closed": self._closed}
+        # A process of no ranks may hand its Loader to those of some.
+        place = (self._facts["rank"], self._facts["world_size"])
+        return {"arguments": self._arguments, "position": self._position, "goes_on": self._goes_on, "chosen": self._chosen,
+                "closed": self._closed, "place": place if place[1] > 1 and not self._place_given else None}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self._arguments = state["arguments"]
-        self._open()
-        self._position, self._goes_on, self._closed = state["position"], state["goes_on"], state["closed"]
+        self._open(state["place"])
+        self._position, self._goes_on, self._chosen = state["position"], state["goes_on"], state["chosen"]
+        self._closed = state["closed"]
 
     def _reopen(self) -> None:
         """In a forked child, which has no threads: what the parent opened is left to it."""
@@ -440,6 +507,8 @@ class Loader:
         """A stream for a new iteration, and the epoch and batch where it begins."""
         with self._lock:
             epoch, batch = self._position if self._goes_on else (self._position[0] + 1, 0)
+            if self._chosen is not None:
+                epoch, batch = self._chosen, 0
             sizes = []
             if self._size_of:
                 later = range(epoch, epoch + int(self._facts["prefetch_factor"]) + 2)
@@ -453,14 +522,14 @@ class Loader:
             except BaseException:
                 self._leave(stream)
                 raise
-            self._position, self._goes_on, self._newest = (epoch, batch), False, iteration
+            self._position, self._goes_on, self._newest, self._chosen = (epoch, batch), False, iteration, None
         return stream, (epoch, batch)
 
     def _handed_out(self, iteration: int, epoch: int, batch: int) -> None:
         with self._lock:
             if self._newest != iteration:
                 return
-            last = batch == len(self)
+            last = batch == self._facts["batches"]
             self._position, self._goes_on = ((epoch + 1, 0), True) if last else ((epoch, batch), False)
 
     def _leave(self, stream: _native.Stream) -> None:
@@ -525,7 +594,7 @@ class _Batches:
         """One more batch was handed out, or is lost for a bad sample."""
         self._batch += 1
         self.loader._handed_out(self._number, self._epoch, self._batch)
-        if self._batch == len(self.loader):
+        if self._batch == self.loader._facts["batches"]:
             try:
                 if not self._ahead:
                     self._fetch()  # the end of the epoch, which is there at once
@@ -703,6 +772,13 @@ def _copy_of(objects: Any) -> List[Any]:
             return list(objects)
         except RuntimeError:
             continue
+
+
+def _distributed() -> Any:
+    """torch.distributed where this process is a rank of it; PyTorch is not imported for it."""
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    return distributed if distributed and distributed.is_available() and distributed.is_initialized() else None
 
 
 def _import(name: str) -> Any:

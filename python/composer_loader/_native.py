@@ -75,6 +75,7 @@ _error = _function("composer_loader_error", ctypes.POINTER(_Error))
 _messages = _function("composer_loader_messages", _text)
 _open = _function("composer_loader_open", _pointer, _text)
 _describe = _function("composer_loader_describe", _text, _pointer)
+_sample = _function("composer_loader_sample", _text, _pointer, _number)
 _stream = _function("composer_loader_stream", _pointer, _pointer)
 _close = _function("composer_loader_close", None, _pointer)
 _size = _function("composer_stream_size", ctypes.c_int, _pointer, _number, _number, _number)
@@ -186,6 +187,12 @@ class Set:
             raise_error()
         log_messages()
         self.facts = json.loads(_describe(self._handle))
+
+    def sample_name(self, index: int) -> str:
+        name = _sample(self._handle, index)
+        if name is None:
+            raise_error()
+        return str(name.decode(errors="replace"))
 
     def stream(self) -> Stream:
         handle = _stream(self._handle)

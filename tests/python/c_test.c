@@ -42,6 +42,8 @@ int main(int count, char** words) {
   check(set != NULL, "the folder is opened");
   if (set == NULL) return 1;
   check(strstr(composer_loader_describe(set), "\"num_samples\":10") != NULL, "it has ten samples");
+  check(strstr(composer_loader_sample(set, 7), "/b/7.ppm") != NULL, "a sample has its name");
+  check(composer_loader_sample(set, 10) == NULL, "there is no eleventh sample");
   composer_stream* const stream = composer_loader_stream(set);
   composer_stream* const second = composer_loader_stream(set);
   check(stream != NULL && second != NULL, "there are two streams");

@@ -228,6 +228,30 @@ class LoaderTest(unittest.TestCase):
         self.assertEqual(loader.state_dict(), state)
         self.assertEqual(len(list(loader)), 2)
 
+    def test_rows(self):
+        words = {"order": "sequential", "drop_last": False}
+        for rows in ("0-9,20", [*range(10), 20], np.array([*range(10), 20])):
+            self.assertEqual(sum(self.numbers(self.loader(rows=rows, **words)), []), [*range(10), 20])
+        loader = self.loader(rows=range(30, 40), **words)
+        self.assertEqual(sum(self.numbers(loader), []), list(range(30, 40)))
+        self.assertTrue(loader.sample_name(39).endswith("/d/039.ppm"))
+        self.assertRaisesRegex(ValueError, "40", loader.sample_name, 40)
+
+    def test_set_epoch_in_a_loop(self):
+        loader = self.loader()
+        epochs = [self.numbers(self.loader())] + [None] * 7
+        other = self.loader()
+        other.set_epoch(7)
+        epochs[7] = self.numbers(other)
+        seen = []
+        for batch in loader:
+            seen.append(batch[2].tolist())
+            loader.set_epoch(7)
+            if len(seen) < 5:
+                self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["batch"]), (0, len(seen)))
+        self.assertEqual((seen, loader.state_dict()["epoch"]), (epochs[0], 7))
+        self.assertEqual(self.numbers(loader), epochs[7])
+
     # States.
 
     def test_states(self):
@@ -399,7 +423,9 @@ class LoaderTest(unittest.TestCase):
             ({"size": "big"}, "size: 'big'"),
             ({"size": 0}, "size: must be"),
             ({"size": (16, None)}, "size: None"),
-            ({"rows": range(9)}, "rows: "),
+            ({"rows": [0.5]}, "rows: 0.5"),
+            ({"pipeline": None}, "pipeline: "),
+            ({"split": 0.95}, "split: "),
             ({"mean": [0.5, 0.5, 0.5]}, "mean: needs an output"),
             ({"framework": "torch", "device": "meta"}, "device: |not installed"),
             ({"seed": -1}, "seed: must be"),
@@ -415,6 +441,7 @@ class LoaderTest(unittest.TestCase):
         self.assertRaises(TypeError, self.loader, siz=3)
 
     def test_files(self):
+        self.assertRaisesRegex(OSError, "only loose image files", Loader, os.path.join(self.path, "a"), 2)
         self.assertRaisesRegex(FileNotFoundError, "/no/such.beton", Loader, "/no/such.beton", 2)
         self.assertRaisesRegex(FileNotFoundError, "list.csv", Loader, "/no/list.csv", 2)
         with tempfile.NamedTemporaryFile(suffix=".beton") as file:
@@ -556,6 +583,23 @@ class LoaderTest(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", program, self.path], env=environment, capture_output=True, text=True)
         self.assertIn("rank=1, world_size=2", done.stdout, done.stderr)
 
+    @unittest.skipUnless(HAS_TORCH, "PyTorch is not installed")
+    def test_ranks_of_torch(self):
+        """torch.distributed tells the ranks, also where it is initialised later; other arguments are refused."""
+        import torch
+
+        with tempfile.TemporaryDirectory() as folder:
+            early = self.loader(4, framework="torch")  # of one rank, as far as it knows
+            words = (early, self.path, os.path.join(folder, "store"))
+            torch.multiprocessing.spawn(use_ranks, args=words, nprocs=2)
+
+    def test_ranks_of_lightning(self):
+        program = "import sys\nfrom composer_loader import Loader\niter(Loader(sys.argv[1], 4, framework='numpy'))\n"
+        environment = {**os.environ, "WORLD_SIZE": "2", "LOCAL_RANK": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment.pop("RANK", None)
+        done = subprocess.run([sys.executable, "-c", program, self.path], env=environment, capture_output=True, text=True)
+        self.assertIn("ValueError: RANK: is not set", done.stderr)
+
     # Documentation.
 
     @unittest.skipUnless(HAS_TORCH and os.path.exists(EXAMPLE), "PyTorch is not installed, or there are no examples")
@@ -566,7 +610,7 @@ class LoaderTest(unittest.TestCase):
             done = subprocess.run(words, env=environment, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stdout.count("accuracy")), (0, 3), done.stderr)
             again = subprocess.run(words, env=environment, capture_output=True, text=True)
-            self.assertEqual((again.returncode, again.stdout), (0, ""), again.stderr)
+            self.assertEqual((again.returncode, again.stdout.split(": ")[-1]), (0, "3 epochs are done\n"), again.stderr)
 
     def test_help(self):
         text = inspect.getdoc(Loader)
@@ -574,11 +618,34 @@ class LoaderTest(unittest.TestCase):
             if name != "unknown":
                 self.assertRegex(text, rf"\b{name}\b")
         self.assertTrue(os.path.exists(os.path.join(os.path.dirname(composer_loader.__file__), "py.typed")))
-        self.assertIn("batch_size=8, size=(16, 16)", repr(self.loader()))
+        self.assertIn("batch_size=8, size=(16, 16)", repr(self.loader(output="float32", mean=np.full(3, 0.5))))
 
 
 def count(loader):
     return len(list(loader))
+
+
+def use_ranks(rank, early, path, store):
+    import torch
+
+    words = {"size": 16, "framework": "torch", "samples": True}
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    late = Loader(path, 4, num_workers=2, **words)
+    mine = [batch[2].tolist() for batch in late]
+    assert [batch[2].tolist() for batch in early] == mine and len(mine) == 5, (early, late)
+    whole = [batch[2].tolist() for batch in Loader(path, 8, rank=0, world_size=1, **words)]
+    assert mine == [batch[4 * rank:4 * rank + 4] for batch in whole]
+    torch.distributed.barrier()
+    refused = 0
+    try:
+        Loader(path, 4 + rank, pipeline="eval", **words)
+    except ValueError as error:
+        assert "batch_size: rank" in str(error)
+        refused = 1
+    total = torch.tensor(refused)
+    torch.distributed.all_reduce(total)
+    assert total == 1
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
