@@ -20,7 +20,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument('--source', required=True)
 parser.add_argument('--batch_size', type=int, default=256)
 parser.add_argument('--num_workers', type=int, default=2)
-parser.add_argument('--resolution', type=int, default=224)
+parser.add_argument('--resolution', type=int, default=224, help='of 32 x 32 images 32')
 parser.add_argument('--epochs', type=int, default=3, help='the first one included, which is left out')
 parser.add_argument('--pipeline', default='train', choices=['train', 'eval'])
 parser.add_argument('--output', default='uint8')
@@ -39,7 +39,8 @@ if args.framework != 'numpy':
     except ImportError:
         pass
 begin = time.perf_counter()
-loader = Loader(args.source, args.batch_size, size=args.resolution, pipeline=args.pipeline, num_workers=args.num_workers,
+size = args.resolution if args.resolution != 224 else None  # the default, which is 32 for small images
+loader = Loader(args.source, args.batch_size, size=size, pipeline=args.pipeline, num_workers=args.num_workers,
                 drop_last=True, output=args.output, framework=args.framework, crop_index=args.crop_index,
                 coefficient_cache=args.coefficient_cache)
 first_batch, per_epoch = None, []
