@@ -123,6 +123,8 @@ OpenedSet open_source_of(const LoaderKeys& keys, bool is_train) try {
         "; a source is a .beton file, a folder of class folders or shards, a .tar file, or a list "
         "(.csv, .tsv, .jsonl)";
   throw UserError(problems);
+} catch (const RunError& error) {  // a store that does not answer, a disk that fails
+  throw UserError(error.what());
 }
 
 DatasetParams dataset_params(const LoaderKeys& keys) {

@@ -136,6 +136,7 @@ wheel() {
   grep -q '^Requires-Dist: torch==2.11.0$' "$site"/composer-*.dist-info/METADATA || fail "the wheel does not require torch"
   bare composer --version || fail "composer --version failed"
   bare "$scratch/venv/bin/python" -m composer_native --version || fail "python -m composer_native failed"
+  [ -e "$site/composer_loader/libcomposer_loader.so" ] || fail "the wheel has no loader for Python"
   prefix=$site/composer_native
   brings_its_libraries "$prefix/lib/composer/composer"
   trains

@@ -109,6 +109,34 @@ def raise_error() -> None:
     raise kinds.get(kind, RuntimeError)(message)
 
 
+def _opened(text: bytes) -> int:
+    handle = _open(text)
+    if not handle:
+        raise_error()
+    return int(handle)
+
+
+def _interruptible(function: Any, *arguments: Any) -> Any:
+    """The function's result, or its exception, from a thread of its own: Ctrl-C ends the wait, as a store may be silent for
+    minutes."""
+    outcome: "list[Any]" = []
+
+    def run() -> None:
+        try:
+            outcome.append((function(*arguments), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05)
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
 class Stream:
     """A stream of batches: composer_stream. Its owner closes it. position: (epoch, batch) of the next batch; None: not
     known, as a call failed or was interrupted."""
@@ -182,9 +210,8 @@ class Set:
     def __init__(self, options: "dict[str, Any]") -> None:
         text = json.dumps(options, ensure_ascii=False).encode()
         self._pid = os.getpid()
-        self._handle: Optional[int] = _open(text)
-        if not self._handle:
-            raise_error()
+        self._handle: Optional[int] = None
+        self._handle = _interruptible(_opened, text)
         log_messages()
         self.facts = json.loads(_describe(self._handle))
 

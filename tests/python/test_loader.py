@@ -467,10 +467,10 @@ class LoaderTest(unittest.TestCase):
             for mine, there in zip(local, Loader(address, remote=remote, **words)):
                 for one, other in zip(mine, there):
                     np.testing.assert_array_equal(one, other)
-            server.shutdown()
-            server.server_close()
             with self.assertRaises(OSError):
                 Loader(address.replace("s-", "t-"), remote=remote, **words)
+            server.shutdown()
+            server.server_close()
 
     def test_bad_samples(self):
         with tempfile.TemporaryDirectory() as folder:
