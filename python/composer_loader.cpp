@@ -179,10 +179,6 @@ class EpochSizes {
     const std::lock_guard guard(lock_);
     sizes_[epoch] = size;
   }
-  bool empty() const {
-    const std::lock_guard guard(lock_);
-    return sizes_.empty();
-  }
   ImageSize of(int64_t epoch, ImageSize usual) const {
     const std::lock_guard guard(lock_);
     const auto later = sizes_.upper_bound(epoch);
@@ -372,13 +368,11 @@ int composer_stream_size(composer_stream* stream, int64_t epoch, int64_t height,
 
 int composer_stream_start(composer_stream* stream, int64_t epoch, int64_t batch) {
   return guarded<int>(COMPOSER_FAILED, [&] {
-    SizePlan plan;
-    if (!stream->sizes->empty())
-      plan = [sizes = stream->sizes, usual = stream->loader->image_size(),
-              batches = stream->loader->batches_per_epoch()](int64_t number) {
-        return sizes->of(number / batches, usual);
-      };
-    stream->loader->start(epoch, batch, std::move(plan));
+    stream->loader->start(epoch, batch,
+                          [sizes = stream->sizes, usual = stream->loader->image_size(),
+                           batches = stream->loader->batches_per_epoch()](int64_t number) {
+                            return sizes->of(number / batches, usual);
+                          });
     return COMPOSER_BATCH;
   });
 }

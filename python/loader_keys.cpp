@@ -138,6 +138,18 @@ DatasetParams dataset_params(const LoaderKeys& keys) {
   return params;
 }
 
+/// One more than the largest class, at least as many as there are names; nullopt where a class is
+/// below 0: FFCV's files may have any number.
+std::optional<int64_t> classes_of(const OpenedLoader& set) {
+  auto classes = std::ssize(set.class_names);
+  for (int64_t i = 0; i < set.source->size(); ++i) {
+    const int64_t label = label_of(*set.source, i);
+    if (label < 0) return std::nullopt;
+    classes = std::max(classes, label + 1);
+  }
+  return classes;
+}
+
 }  // namespace
 
 std::string LoaderKeys::check() const {
@@ -193,10 +205,7 @@ OpenedLoader open_loader_set(const std::string& options) {
   if (keys.output_type == "float32") set.images.output = ElementType::float32;
   if (keys.output_type == "float16") set.images.output = ElementType::float16;
   if (keys.output_type == "bfloat16") set.images.output = ElementType::bfloat16;
-  bool numbered = set.source->num_values() == 0;  // FFCV's files may have any number as a class
-  for (int64_t i = 0; numbered && i < set.source->size(); ++i)
-    numbered = label_of(*set.source, i) >= 0;
-  if (numbered) set.num_classes = opened_set(set.source, set.class_names).classes;
+  if (set.source->num_values() == 0) set.num_classes = classes_of(set);
   return set;
 }
 

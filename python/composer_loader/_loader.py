@@ -18,7 +18,6 @@ import numpy as np
 from . import _native
 
 _Size = Union[int, Tuple[int, int]]
-_OUTPUTS = ("uint8", "float32", "float16", "bfloat16")
 _DTYPES = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.int16), 3: np.dtype(np.float16)}
 _BFLOAT16 = 2
 _LAYOUTS = ("channels_last", "nchw", "nhwc")
@@ -221,6 +220,8 @@ class Loader:
         if str(a["output"]).endswith("bfloat16") and self._framework == "numpy":
             raise ValueError('output: NumPy has no bfloat16; take "float32", or framework="torch" or "jax"')
         self._device = self._checked_device(a["device"])
+        on_cpu = self._torch is None or (self._device is not None and self._device.type == "cpu")
+        self._pins = not on_cpu and bool(self._torch.cuda.is_available())
         self._size_of = a["size"] if callable(a["size"]) else None
         options = {
             key: value
@@ -352,9 +353,7 @@ class Loader:
     @property
     def pin_memory(self) -> bool:
         """Whether batches on the CPU are page-locked."""
-        if self._torch is None or (self._device is not None and self._device.type == "cpu"):
-            return False
-        return bool(self._torch.cuda.is_available())
+        return self._pins
 
     @property
     def rank(self) -> int:

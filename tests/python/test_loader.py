@@ -11,13 +11,11 @@ import logging
 import multiprocessing
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
 import threading
-import time
 import unittest
 
 import composer_loader
@@ -545,16 +543,15 @@ class LoaderTest(unittest.TestCase):
 
     def test_interruption(self):
         """Ctrl-C in a loop that waits for the next batch."""
-        with tempfile.TemporaryDirectory() as folder:
-            program = (
-                "import sys, os, signal, threading, time\n"
-                "from composer_loader import _native, Loader\n"
-                "_native._next = lambda *_: time.sleep(0.05) or _native.WAIT\n"
-                "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
-                "try:\n    next(iter(Loader(sys.argv[1], 8, size=16, framework='numpy')))\n"
-                "except KeyboardInterrupt:\n    print('interrupted')\n"
-            )
-            done = self.run_python(program)
+        program = (
+            "import sys, os, signal, threading, time\n"
+            "from composer_loader import _native, Loader\n"
+            "_native._next = lambda *_: time.sleep(0.05) or _native.WAIT\n"
+            "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            "try:\n    next(iter(Loader(sys.argv[1], 8, size=16, framework='numpy')))\n"
+            "except KeyboardInterrupt:\n    print('interrupted')\n"
+        )
+        done = self.run_python(program)
         self.assertEqual((done.stdout, done.returncode), ("interrupted\n", 0))
 
     def test_exit_in_mid_epoch(self):
