@@ -23,6 +23,7 @@ file included, with the median of FFCV's later ones.
 import argparse
 import json
 import os
+import re
 
 from side_by_side import (add_ffcv, add_loader, alternate, bench_loader, comparison, last_json, median, options, require_ffcv,
                           script)
@@ -38,10 +39,14 @@ parser.add_argument('--pairs', type=int, default=5)
 parser.add_argument('--first_epoch', action='store_true', help='removes FILE.index before each of our runs')
 parser.add_argument('--coefficient_cache', default='0', help='GB for coefficients that composer keeps in its first epoch')
 parser.add_argument('--peer_no_flip', action='store_true', help='FFCV leaves its flip out, composer does not')
+parser.add_argument('--same_script', action='store_true',
+                    help="with --loader_python: both run FFCV's script, ours with composer_loader.ffcv for ffcv in its imports")
 add_ffcv(parser)
 add_loader(parser)
 args = parser.parse_args()
 require_ffcv(parser, args)
+if args.same_script and not args.loader_python:
+    parser.error('--same_script: needs --loader_python')
 if args.epochs < 2:
     parser.error('--epochs: at least 2, of which the first is left out')
 settings = options(args, 'source', 'batch_size', 'num_workers', 'resolution', 'epochs', 'pipeline')
@@ -55,6 +60,11 @@ def peer():
 def product():
     if args.first_epoch and os.path.exists(index):
         os.remove(index)
+    if args.same_script:
+        with open(script('ffcv_loader.py')) as file:
+            program = re.sub('^from ffcv', 'from composer_loader.ffcv', file.read(), flags=re.MULTILINE)
+        built = os.path.abspath(script('../build/release/python'))
+        return last_json([args.loader_python, '-c', f'import sys; sys.path.insert(0, {built!r})\n' + program] + settings)
     return last_json(bench_loader(args) + ['--coefficient_cache', args.coefficient_cache] + settings)
 
 

@@ -224,6 +224,11 @@ Result guarded(Result failed, Work&& work) {
   return failed;
 }
 
+std::shared_ptr<GivenOrders> orders_of(const LoaderKeys& keys) {
+  if (keys.order != "given") return nullptr;
+  return std::make_shared<GivenOrders>(keys.positions, keys.repeats, keys.whole_pages);
+}
+
 int32_t type_of(ElementType type) {
   switch (type) {
     case ElementType::float32:
@@ -247,10 +252,12 @@ using namespace composer;
 struct composer_stream {
   explicit composer_stream(std::shared_ptr<const OpenedLoader> opened)
       : set(std::move(opened)),
+        orders(orders_of(set->keys)),
         memory(std::make_shared<Memory>(static_cast<size_t>(set->common.prefetch_factor) + 3)),
-        loader(make_stream_loader(*set, std::make_unique<MemoryArrays>(memory))) {}
+        loader(make_stream_loader(*set, orders, std::make_unique<MemoryArrays>(memory))) {}
 
   const std::shared_ptr<const OpenedLoader> set;
+  const std::shared_ptr<GivenOrders> orders;  ///< null: the library makes them
   const std::shared_ptr<Memory> memory;
   const std::shared_ptr<EpochSizes> sizes = std::make_shared<EpochSizes>();
   const std::unique_ptr<BatchLoader> loader;
@@ -264,6 +271,10 @@ struct composer_loader {
 };
 
 namespace {
+
+struct PackedBytes : composer_image {
+  PackedImage packed;
+};
 
 /// Tells which samples the batches have, of which data: equal for equal ones.
 std::string selection_of(const OpenedLoader& set) {
@@ -366,6 +377,25 @@ int composer_stream_size(composer_stream* stream, int64_t epoch, int64_t height,
   });
 }
 
+int composer_stream_order(composer_stream* stream, int64_t epoch, const int64_t* samples,
+                          int64_t count) {
+  return guarded<int>(COMPOSER_FAILED, [&] {
+    if (!stream->orders) throw ArgumentError("order: is not \"given\"");
+    if (count != stream->orders->positions)
+      throw ArgumentError("order: epoch " + std::to_string(epoch) + " has " +
+                          quantity(count, "sample") + "; the first had " +
+                          std::to_string(stream->orders->positions));
+    const int64_t size = stream->set->source->size();
+    std::vector<int64_t> order(samples, samples + count);
+    for (const int64_t sample : order)
+      if (sample < 0 || sample >= size)
+        throw ArgumentError("order: there is no sample " + std::to_string(sample) + " of " +
+                            std::to_string(size));
+    stream->orders->give(epoch, std::move(order));
+    return COMPOSER_BATCH;
+  });
+}
+
 int composer_stream_start(composer_stream* stream, int64_t epoch, int64_t batch) {
   return guarded<int>(COMPOSER_FAILED, [&] {
     stream->loader->start(epoch, batch,
@@ -407,6 +437,33 @@ void composer_stream_give(composer_stream* stream, void* memory, int64_t bytes, 
 }
 
 void composer_stream_close(composer_stream* stream) { delete stream; }
+
+composer_image* composer_image_pack(const char* options, const uint8_t* pixels, int64_t height,
+                                    int64_t width, int64_t row) {
+  return guarded<composer_image*>(nullptr, [&] {
+    auto packed = std::make_unique<PackedBytes>();
+    const ImageSize size{height, width};
+    const StoredImage image{.bytes = {pixels, static_cast<size_t>(height * width * 3)},
+                            .size = size};
+    ReadScratch scratch;
+    try {
+      packed->packed = ImagePacker(pack_options(options)).pack(image, row, scratch);
+    } catch (const RunError& error) {
+      throw ArgumentError(error.what());
+    }
+    const PackedImage& result = packed->packed;
+    static_cast<composer_image&>(*packed) = {
+        .bytes = result.bytes.data(),
+        .size = std::ssize(result.bytes),
+        .height = result.size.height,
+        .width = result.size.width,
+        .is_jpeg = result.is_jpeg(),
+    };
+    return packed.release();
+  });
+}
+
+void composer_image_release(composer_image* image) { delete static_cast<PackedBytes*>(image); }
 
 void composer_batch_release(composer_batch* batch) {
   delete static_cast<BatchArrays*>(batch->memory);

@@ -88,7 +88,15 @@ COMPOSER_API const char* composer_loader_messages(void);
 
 /* Opens a set. options: a JSON object; its keys are the arguments of Loader in python/composer_loader/_loader.py,
  * but for layout, device, framework and samples: "source" and "batch_size" among them, "size" as [height, width],
- * "split" as {"val", "seed"}. batch_size is one rank's. Without rank and world_size, a launcher's variables count. */
+ * "split" as {"val", "seed"}. batch_size is one rank's. Without rank and world_size, a launcher's variables count.
+ *
+ * With "order": "given", composer_stream_order() gives the order of each epoch, of "positions" samples of this rank;
+ * "repeats": whether an epoch may have a sample more than once; "whole_pages": whether the order goes through windows
+ * of the file's pages. "pipeline" is then a list of objects with "step" and its parameters: first "whole",
+ * "random_resized_crop" ("scale", "ratio") or "center_crop" ("share"), then in this order "flip" ("p"), "translate"
+ * ("padding", "fill"), "cutout" ("side", "fill"), "brightness", "contrast" and "saturation" ("magnitude", "p").
+ * "image_field" names the .beton file's field of images; where it is empty, batches have samples' numbers alone.
+ * Images of another type than uint8 are looked up in "table", [256][C] numbers of each byte and channel. */
 COMPOSER_API composer_loader* composer_loader_open(const char* options);
 
 /* What the set is, as a JSON object: num_samples, batches (of an epoch), num_classes (null: not known),
@@ -110,6 +118,11 @@ COMPOSER_API void composer_loader_close(composer_loader* set);
 COMPOSER_API int composer_stream_size(composer_stream* stream, int64_t epoch, int64_t height,
                                       int64_t width);
 
+/* The order of an epoch, with "order": "given": `count` ("positions") numbers of samples. To be called before the epoch
+ * begins; earlier epochs are forgotten. */
+COMPOSER_API int composer_stream_order(composer_stream* stream, int64_t epoch, const int64_t* samples,
+                                       int64_t count);
+
 /* Goes on from this batch of this epoch, without reading those before. Drops batches that were made
  * ahead. */
 COMPOSER_API int composer_stream_start(composer_stream* stream, int64_t epoch, int64_t batch);
@@ -128,6 +141,21 @@ COMPOSER_API void composer_stream_give(composer_stream* stream, void* memory, in
 
 /* Batches stay valid. */
 COMPOSER_API void composer_stream_close(composer_stream* stream);
+
+/* An image as .beton files have it. */
+typedef struct composer_image {
+  const void* bytes;
+  int64_t size;           /* of `bytes` */
+  int64_t height, width;  /* of the image */
+  int32_t is_jpeg;        /* 0: the bytes are pixels, RGB, row by row */
+} composer_image;
+
+/* Packs an image, uint8 [height, width, 3], for a .beton file. options: a JSON object of FFCV's write_mode,
+ * max_resolution, smart_threshold, jpeg_quality and compress_probability. row: its number, by which write_mode
+ * proportion draws. Any thread may call it. */
+COMPOSER_API composer_image* composer_image_pack(const char* options, const uint8_t* pixels, int64_t height,
+                                                 int64_t width, int64_t row);
+COMPOSER_API void composer_image_release(composer_image* image);
 
 /* Any thread may release a batch, at any time. */
 COMPOSER_API void composer_batch_release(composer_batch* batch);

@@ -1,6 +1,7 @@
 #include "base/loading/pixel_normalizer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/loading/normalize_simd.h"
@@ -9,6 +10,16 @@ namespace composer {
 namespace {
 
 constexpr size_t kRepeats = 256;
+
+template <class T>
+void look_up(const std::vector<T>& table, const uint8_t* in, int64_t values, T* out) {
+  const size_t channels = table.size() / 256;
+  size_t channel = 0;
+  for (int64_t i = 0; i < values; ++i) {
+    out[i] = table[in[i] * channels + channel];
+    if (++channel == channels) channel = 0;
+  }
+}
 
 /// The bits of the float16 nearest to the value (halves to even).
 uint16_t half_bits(double value) {
@@ -40,7 +51,16 @@ PixelNormalizer::PixelNormalizer(std::span<const double> mean, std::span<const d
     for (size_t c = 0; c < channels; ++c) halves_.push_back(half_bits((byte - mean[c]) / std[c]));
 }
 
+PixelNormalizer::PixelNormalizer(std::span<const float> table)
+    : floats_(table.begin(), table.end()) {
+  for (const float value : table) {
+    halves_.push_back(half_bits(value));
+    brain_floats_.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+  }
+}
+
 void PixelNormalizer::run(const uint8_t* in, int64_t values, float* out) const {
+  if (!floats_.empty()) return look_up(floats_, in, values, out);
   const auto period = static_cast<int64_t>(scale_.size());
   for (int64_t i = 0; i < values; i += period) {
     scale_to_float(in + i, std::min(period, values - i), scale_.data(), shift_.data(), out + i);
@@ -48,6 +68,7 @@ void PixelNormalizer::run(const uint8_t* in, int64_t values, float* out) const {
 }
 
 void PixelNormalizer::run_bf16(const uint8_t* in, int64_t values, uint16_t* out) const {
+  if (!floats_.empty()) return look_up(brain_floats_, in, values, out);
   const auto period = static_cast<int64_t>(scale_.size());
   for (int64_t i = 0; i < values; i += period) {
     scale_to_bf16(in + i, std::min(period, values - i), scale_.data(), shift_.data(), out + i);
@@ -55,12 +76,7 @@ void PixelNormalizer::run_bf16(const uint8_t* in, int64_t values, uint16_t* out)
 }
 
 void PixelNormalizer::run_f16(const uint8_t* in, int64_t values, uint16_t* out) const {
-  const size_t channels = halves_.size() / 256;
-  size_t channel = 0;
-  for (int64_t i = 0; i < values; ++i) {
-    out[i] = halves_[in[i] * channels + channel];
-    if (++channel == channels) channel = 0;
-  }
+  look_up(halves_, in, values, out);
 }
 
 }  // namespace composer

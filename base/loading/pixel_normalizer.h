@@ -9,11 +9,13 @@
 namespace composer {
 
 /// Computes (x - mean) / std for each channel as x * scale + shift in float32. x is a byte, 0 to
-/// 255. The product is rounded before the sum.
+/// 255. The product is rounded before the sum. Or looks up each x in a table.
 class PixelNormalizer {
  public:
   /// One mean and one standard deviation for each channel. No standard deviation is 0.
   PixelNormalizer(std::span<const double> mean, std::span<const double> std);
+  /// table: [256][C], the number of each byte and channel.
+  explicit PixelNormalizer(std::span<const float> table);
 
   /// Reads `values` bytes: whole pixels, channels interleaved.
   void run(const uint8_t* in, int64_t values, float* out) const;
@@ -31,7 +33,9 @@ class PixelNormalizer {
 
  private:
   std::vector<float> scale_, shift_;  ///< repeated, so that no inner loop counts channels
-  std::vector<uint16_t> halves_;      ///< float16 of each byte and channel: [byte][channel]
+  // Of each byte and channel, [byte][channel]; those of float32 and bfloat16 with a table alone.
+  std::vector<uint16_t> halves_, brain_floats_;
+  std::vector<float> floats_;
 };
 
 }  // namespace composer

@@ -68,6 +68,13 @@ size_t field_of(const BetonFile& file, BetonType type, const char* what) {
                                : std::string()));
 }
 
+/// The image field with this name, or without one the first.
+size_t image_field(const BetonFile& file, const std::string& name) {
+  if (name.empty()) return field_of(file, BetonType::image, "image");
+  if (const auto field = file.find_field(BetonType::image, name)) return *field;
+  throw UserError(file.path().string() + ": has no image field '" + name + "'");
+}
+
 /// The field of numbers with this name, or the fields name[0], name[1], ... of a target with
 /// several numbers.
 std::vector<size_t> fields_of_target(const BetonFile& file, const std::string& name) {
@@ -207,10 +214,9 @@ std::vector<std::string> number_fields(const BetonFile& file) {
 }
 
 BetonSource::BetonSource(std::unique_ptr<const BetonFile> file, int64_t channels,
-                         const std::vector<std::string>& targets, Unlabelled unlabelled)
-    : file_(std::move(file)),
-      channels_(channels),
-      image_field_(field_of(*file_, BetonType::image, "image")) {
+                         const std::vector<std::string>& targets, Unlabelled unlabelled,
+                         const std::string& image)
+    : file_(std::move(file)), channels_(channels), image_field_(image_field(*file_, image)) {
   if (targets.empty())
     label_field_ = unlabelled == Unlabelled::take ? label_field(*file_)
                                                   : field_of(*file_, BetonType::integer, "integer");

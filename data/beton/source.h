@@ -23,15 +23,15 @@ class BetonSource : public Source {
 
   /// channels: 3, or 1 to turn every image gray. targets: names of the fields with each sample's
   /// values: real numbers, integers, arrays of plain numbers, or x for the fields x[0], x[1], ...;
-  /// empty: the class in label_field(). Throws UserError when the file cannot be read, or lacks
-  /// such fields.
+  /// empty: the class in label_field(). image: name of the image field; empty: the first. Throws
+  /// UserError when the file cannot be read, or lacks such fields.
   BetonSource(const std::string& path, int64_t channels,
               const std::vector<std::string>& targets = {},
               Unlabelled unlabelled = Unlabelled::refuse)
       : BetonSource(std::make_unique<const BetonFile>(path), channels, targets, unlabelled) {}
   BetonSource(std::unique_ptr<const BetonFile> file, int64_t channels,
               const std::vector<std::string>& targets = {},
-              Unlabelled unlabelled = Unlabelled::refuse);
+              Unlabelled unlabelled = Unlabelled::refuse, const std::string& image = {});
 
   const BetonFile& file() const { return *file_; }
   bool has_classes() const { return label_field_.has_value(); }

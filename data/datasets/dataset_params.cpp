@@ -253,7 +253,11 @@ void set_pixels(Transform& transform, const LoaderOptions& options, bool is_trai
   const bool area = options.resize_filter == "area" || options.ffcv_exact;
   transform.filter = area ? ResizeFilter::area : ResizeFilter::triangle;
   transform.dct = options.ffcv_exact ? Dct::fast : Dct::accurate;
-  transform.ffcv_center = options.ffcv_exact;
+  if (options.ffcv_exact && transform.center_share == 0)
+    transform.center_share = transform.resize_size > 0
+                                 ? static_cast<double>(transform.size.height) /
+                                       static_cast<double>(transform.resize_size)
+                                 : 1.0;
   transform.scaled_decode = is_train && !options.ffcv_exact;
 }
 
@@ -261,7 +265,7 @@ ImageLoaderOptions image_loader_options(const Source& source, Transform transfor
                                         const TransformParams& transforms,
                                         Normalization normalization, const DatasetParams& params,
                                         const LoaderOptions& options) {
-  if (params.is_train) transform.flip = transforms.flip;
+  transform.flip = params.is_train ? transforms.flip : 0;
   set_pixels(transform, options, params.is_train);
   const ImageSize size = transform.size;
   ImageLoaderOptions loader{.transform = std::move(transform),

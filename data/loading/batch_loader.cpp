@@ -37,6 +37,7 @@ OrderOptions order_options(const Source& source, const ImageLoaderOptions& optio
                            const LoaderOptions& common) {
   if (options.order == OrderKind::class_balanced && source.num_values() > 0)
     throw UserError("order: class_balanced needs classes; these samples have values");
+  if (options.given) return {.kind = options.order, .subset = {}, .given = options.given};
   auto rows = chosen_rows(source, options.rows, options.training, common);
   if (!options.training) rows = spread_rows(std::move(rows), source.size(), common);
   return {.kind = options.order,
@@ -183,7 +184,9 @@ class ThreadedLoader final : public BatchLoader {
         options_(std::move(options)),
         common_(in_samples(common, options_.views)),
         sampler_(*source_, order_options(*source_, options_, common_)),
-        normalizer_(options_.normalization.mean, options_.normalization.std),
+        normalizer_(options_.table.empty()
+                        ? PixelNormalizer(options_.normalization.mean, options_.normalization.std)
+                        : PixelNormalizer(options_.table)),
         batches_(batches_of(sampler_.size(), options_, common_)),
         bad_samples_(common_.on_bad_sample, named_bad_samples(options_)),
         ahead_(read_ahead()),
@@ -329,9 +332,10 @@ class ThreadedLoader final : public BatchLoader {
     slot->first = slice.first;
     slot->samples = slice.of_batch.own;
     slot->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;
-    if (order_epoch_ != epoch) {
+    if (order_epoch_ != epoch || options_.given) {  // a given one may have been replaced
       order_ = sampler_.epoch(epoch);
       order_epoch_ = epoch;
+      if (!order_) throw RunError("epoch " + std::to_string(epoch) + " has no given order");
     }
     slot->order = order_;
     const int64_t images = slot->samples * options_.views;
@@ -351,7 +355,8 @@ class ThreadedLoader final : public BatchLoader {
 
   std::unique_ptr<ReadAhead> read_ahead() {
     if (common_.num_workers == 0) return nullptr;
-    const bool windows = options_.order == OrderKind::quasi_random;
+    const bool windows = options_.order == OrderKind::quasi_random ||
+                         (options_.given && options_.given->whole_pages);
     return make_read_ahead({.source = *source_,
                             .sampler = sampler_,
                             .options = common_,
@@ -366,6 +371,7 @@ class ThreadedLoader final : public BatchLoader {
     const int64_t first = next_batch_, samples = samples_per_epoch() / options_.views;
     for (int64_t epoch = first / batches_; epoch <= first / batches_ + 1; ++epoch) {
       const EpochOrder order = sampler_.epoch(epoch);
+      if (!order) continue;
       const int64_t batch_in_epoch = first - epoch * batches_;  // negative in the next epoch
       const auto position = [&](int64_t batch) {
         return std::clamp<int64_t>(batch * common_.batch_size, 0, samples);

@@ -53,7 +53,11 @@ struct ImageLoaderOptions {
   /// Element type of the images. Of other types than uint8 they are normalised, for a user's own
   /// training loop.
   ElementType output = ElementType::uint8;
-  int64_t window_pages = 64;  ///< pages in a window of the quasi-random order
+  /// Where not empty: the images' numbers of each byte and channel, [256][C], in place of the
+  /// normalization; `output` holds each exactly.
+  std::vector<float> table{};
+  int64_t window_pages = 64;                   ///< pages in a window of the quasi-random order
+  std::shared_ptr<const GivenOrders> given{};  ///< with OrderKind::given
   ReadAheadLimits read_ahead{};
 };
 

@@ -115,6 +115,7 @@ int64_t SampleCursor::restart(int64_t epoch, int64_t batch) {
   batch_ = batch == batches_ ? 0 : batch;
   slice_ = slice_of(batch_, sampler_.size(), options_);
   offset_ = 0;
+  order_epoch_ = -1;  // a given order may have been replaced
   last_epoch_ = all_epochs_ ? std::numeric_limits<int64_t>::max() : epoch;
   return sequence_;
 }
@@ -155,6 +156,7 @@ std::optional<SampleCursor::Next> SampleCursor::next() {
     order_ = sampler_.epoch(epoch_);
     order_epoch_ = epoch_;
   }
+  if (!order_) return std::nullopt;
   const int64_t position = slice_.first + offset_++;
   return Next{sequence_++, order_(position)};
 }

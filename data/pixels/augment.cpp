@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/simd.h"
+#include "data/pixels/copy.h"
 #include "data/pixels/map_bytes_simd.h"
 
 // Compiled without fused multiply-add (data/CMakeLists.txt): equal to FFCV to the last bit.
@@ -154,6 +155,17 @@ SampleTransform random_cutout(int64_t side, const Rgb& fill, double p, int64_t w
   return sometimes("data.cutout", p, [=](const MutableImage& image, Random& random) {
     const int64_t here = width > 0 ? (side * image.width + width / 2) / width : side;
     fill_box(image, draw_cutout(size_of(image), std::max<int64_t>(here, 1), random), fill);
+  });
+}
+
+SampleTransform random_translate(int64_t padding, const Rgb& fill) {
+  return sometimes("data.translate", 1, [=](const MutableImage& image, Random& random) {
+    const std::vector<uint8_t> copy(image.pixels, image.pixels + bytes_of(image));
+    const int64_t top = random.below(2 * padding + 1) - padding;
+    const int64_t left = random.below(2 * padding + 1) - padding;
+    copy_window(
+        {copy.data(), image.height, image.width, image.channels, image.width * image.channels},
+        {top, left, image.height, image.width}, {.fill = fill}, false, image.pixels);
   });
 }
 

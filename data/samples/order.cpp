@@ -169,8 +169,27 @@ int64_t Permutation::operator()(int64_t position) const {
   return static_cast<int64_t>(value);
 }
 
+void GivenOrders::give(int64_t epoch, std::vector<int64_t> samples) {
+  auto order = std::make_shared<const std::vector<int64_t>>(std::move(samples));
+  const std::lock_guard guard(lock_);
+  orders_.clear();
+  orders_.emplace(epoch, std::move(order));
+}
+
+EpochOrder GivenOrders::of(int64_t epoch) const {
+  const std::lock_guard guard(lock_);
+  const auto found = orders_.find(epoch);
+  if (found == orders_.end()) return {};
+  return [order = found->second](int64_t at) { return (*order)[static_cast<size_t>(at)]; };
+}
+
 Sampler::Sampler(const Source& source, OrderOptions options)
     : options_(std::move(options)), repeats_(options_.kind == OrderKind::class_balanced) {
+  if (options_.kind == OrderKind::given) {
+    size_ = options_.given->positions;
+    repeats_ = options_.given->repeats;
+    return;
+  }
   std::vector<bool> seen(options_.subset.empty() ? 0 : static_cast<size_t>(source.size()));
   for (const int64_t sample : options_.subset) {
     if (sample < 0 || sample >= source.size())
@@ -214,6 +233,8 @@ EpochOrder Sampler::epoch(int64_t epoch) const {
       return quasi_random(epoch);
     case OrderKind::class_balanced:
       return class_balanced(epoch);
+    case OrderKind::given:
+      return options_.given->of(epoch);
   }
   return {};
 }

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,11 +38,33 @@ class Permutation {
 /// The sample at a position of an epoch.
 using EpochOrder = std::function<int64_t(int64_t position)>;
 
+/// Epochs' orders that the loader's user gives. Functions may be called by several threads at once.
+class GivenOrders {
+ public:
+  /// positions: of every epoch. repeats: whether an epoch may have a sample more than once.
+  /// whole_pages: the order goes through windows of pages, as quasi_random does.
+  GivenOrders(int64_t positions, bool repeats, bool whole_pages)
+      : positions(positions), repeats(repeats), whole_pages(whole_pages) {}
+
+  const int64_t positions;
+  const bool repeats, whole_pages;
+
+  /// Forgets earlier epochs. samples: `positions` numbers of samples.
+  void give(int64_t epoch, std::vector<int64_t> samples);
+  /// Empty where the epoch was not given.
+  EpochOrder of(int64_t epoch) const;
+
+ private:
+  mutable std::mutex lock_;
+  std::map<int64_t, std::shared_ptr<const std::vector<int64_t>>> orders_;
+};
+
 enum class OrderKind {
   sequential,
   random,
   quasi_random,    ///< random within windows of pages: for files larger than memory
   class_balanced,  ///< every class equally often, whatever its number of samples
+  given,           ///< GivenOrders
 };
 
 struct OrderOptions {
@@ -47,6 +72,7 @@ struct OrderOptions {
   std::vector<int64_t> subset;  ///< the samples that take part, in this order; empty: all
   uint64_t seed = 0;
   int64_t window_pages = 64;  ///< pages whose samples quasi_random mixes
+  std::shared_ptr<const GivenOrders> given{};
 };
 
 class Sampler {
@@ -58,6 +84,7 @@ class Sampler {
   int64_t size() const { return size_; }
   /// Whether an epoch may have a sample more than once.
   bool repeats() const { return repeats_; }
+  /// Empty for an epoch that was not given.
   EpochOrder epoch(int64_t epoch) const;
 
  private:

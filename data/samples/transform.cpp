@@ -38,8 +38,7 @@ bool Pipeline::run(const StoredImage& image, ImageSize size, const SampleKey& ke
     case Transform::Kind::random_resized_crop:
       return random_resized_crop(current, size, key, out);
     case Transform::Kind::center_crop:
-      center_crop(current, size, out);
-      return false;
+      return center_crop(current, size, key, out);
   }
   return false;
 }
@@ -126,17 +125,17 @@ bool Pipeline::random_resized_crop(const StoredImage& image, ImageSize size, con
                                    uint8_t* out) {
   Random random(key.seed, "data.crop", key.epoch, key.sample);
   const bool flip = draw_flip(key);
-  resize(image, draw_crop(image.size, random), size, flip, out);
+  resize(image, draw_crop(image.size, random, transform_.crop), size, flip, out);
   return flip;
 }
 
-void Pipeline::center_crop(const StoredImage& image, ImageSize size, uint8_t* out) {
+bool Pipeline::center_crop(const StoredImage& image, ImageSize size, const SampleKey& key,
+                           uint8_t* out) {
   const Transform& t = transform_;
-  if (t.ffcv_center) {
-    const double ratio =
-        t.resize_size > 0 ? static_cast<double>(t.size.height) / static_cast<double>(t.resize_size)
-                          : 1.0;
-    return resize(image, ffcv_center_crop(image.size, ratio), size, false, out);
+  if (t.center_share > 0) {
+    const bool flip = draw_flip(key);
+    resize(image, ffcv_center_crop(image.size, t.center_share), size, flip, out);
+    return flip;
   }
   const ImageSize whole = t.resize_size > 0 ? resized(image.size, t.resize_size) : image.size;
   // Where the crop is larger than the image, torchvision pads the smaller half of the difference at
@@ -149,7 +148,8 @@ void Pipeline::center_crop(const StoredImage& image, ImageSize size, uint8_t* ou
                    t.size.height, t.size.width};
   const Box all = whole_of(image.size);
   if (whole.height >= window.height && whole.width >= window.width) {
-    return resize(image, all, whole, window, false, out);
+    resize(image, all, whole, window, false, out);
+    return false;
   }
   const int64_t top = std::max<int64_t>(window.top, 0), left = std::max<int64_t>(window.left, 0);
   const ImageSize seen{std::min(window.top + window.height, whole.height) - top,
@@ -158,6 +158,7 @@ void Pipeline::center_crop(const StoredImage& image, ImageSize size, uint8_t* ou
   resize(image, all, whole, {top, left, seen.height, seen.width}, false, resized_.data());
   copy_window({resized_.data(), seen.height, seen.width, channels_, seen.width * channels_},
               {window.top - top, window.left - left, window.height, window.width}, {}, false, out);
+  return false;
 }
 
 Box ffcv_center_crop(ImageSize image, double ratio) {
@@ -172,12 +173,12 @@ ImageSize resized(ImageSize image, int64_t length) {
   return {length, length * image.width / image.height};
 }
 
-Box draw_crop(ImageSize image, Random& random) {
+Box draw_crop(ImageSize image, Random& random, const CropLaw& law) {
   const auto height = static_cast<double>(image.height), width = static_cast<double>(image.width);
-  constexpr double kLowest = 3.0 / 4.0, kHighest = 4.0 / 3.0;
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const double area = height * width * random.uniform(0.08, 1.0);
-    const double ratio = std::exp(random.uniform(std::log(kLowest), std::log(kHighest)));
+    const double area = height * width * random.uniform(law.least_area, law.most_area);
+    const double ratio =
+        std::exp(random.uniform(std::log(law.least_ratio), std::log(law.most_ratio)));
     const int64_t w = round_half_even(std::sqrt(area * ratio));
     const int64_t h = round_half_even(std::sqrt(area / ratio));
     if (w <= 0 || h <= 0 || w > image.width || h > image.height) continue;
@@ -185,10 +186,10 @@ Box draw_crop(ImageSize image, Random& random) {
     return {top, random.below(image.width - w + 1), h, w};
   }
   int64_t w = image.width, h = image.height;
-  if (width / height < kLowest) {
-    h = std::clamp<int64_t>(round_half_even(width / kLowest), 1, image.height);
-  } else if (width / height > kHighest) {
-    w = std::clamp<int64_t>(round_half_even(height * kHighest), 1, image.width);
+  if (width / height < law.least_ratio) {
+    h = std::clamp<int64_t>(round_half_even(width / law.least_ratio), 1, image.height);
+  } else if (width / height > law.most_ratio) {
+    w = std::clamp<int64_t>(round_half_even(height * law.most_ratio), 1, image.width);
   }
   return {(image.height - h) / 2, (image.width - w) / 2, h, w};
 }

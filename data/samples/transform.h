@@ -14,6 +14,12 @@
 
 namespace composer {
 
+/// What crops random_resized_crop draws.
+struct CropLaw {
+  double least_area = 0.08, most_area = 1;             ///< shares of the image's
+  double least_ratio = 3.0 / 4, most_ratio = 4.0 / 3;  ///< width : height
+};
+
 struct Transform {
   enum class Kind {
     whole,                ///< the whole image
@@ -33,8 +39,10 @@ struct Transform {
   /// With the triangle filter, JPEG is decoded at 1/2, 1/4 or 1/8 where a crop is at least 2, 4 or
   /// 8 times the result.
   bool scaled_decode = false;
-  /// center_crop as FFCV's: the middle square of size/resize_size of the shorter side, resized.
-  bool ffcv_center = false;
+  /// Above 0: center_crop as FFCV's, the middle square of this share of the shorter side, resized,
+  /// and mirrored like the random crops.
+  double center_share = 0;
+  CropLaw crop{};  ///< of random_resized_crop
 };
 
 /// Transforms stored images into the pixels of a batch, for one thread.
@@ -56,7 +64,7 @@ class Pipeline {
   bool pad_and_crop(const StoredImage& image, ImageSize size, const SampleKey& key, uint8_t* out);
   bool random_resized_crop(const StoredImage& image, ImageSize size, const SampleKey& key,
                            uint8_t* out);
-  void center_crop(const StoredImage& image, ImageSize size, uint8_t* out);
+  bool center_crop(const StoredImage& image, ImageSize size, const SampleKey& key, uint8_t* out);
   void resize(const StoredImage& image, const Box& box, ImageSize size, const Box& window,
               bool flip, uint8_t* out);
   void resize(const StoredImage& image, const Box& box, ImageSize size, bool flip, uint8_t* out) {
@@ -72,8 +80,8 @@ class Pipeline {
   std::vector<uint8_t> resized_, cropped_;
 };
 
-/// The crop of torchvision's RandomResizedCrop (scale 0.08..1 of the area, ratio 3/4..4/3).
-Box draw_crop(ImageSize image, Random& random);
+/// The crop of torchvision's RandomResizedCrop.
+Box draw_crop(ImageSize image, Random& random, const CropLaw& law = {});
 
 /// The crop of FFCV's CenterCropRGBImageDecoder, which then resizes it by area: a square of `ratio`
 /// (above 0, at most 1) times the shorter side, rounded down but at least one pixel, in the middle,

@@ -165,6 +165,8 @@ class Loader:
     ``dataset.class_to_idx``) and ``sampler`` (``sampler.set_epoch()``).
     """
 
+    _iteration: Callable[["Loader"], "_Batches"]
+
     def __init__(
         self,
         source: Union[str, "os.PathLike[str]"],
@@ -246,9 +248,13 @@ class Loader:
             raise ValueError("size: a function of the epoch is for training; an evaluation has one size")
         options = _plain(options)
         self._find_ranks(options, place)
+        self._take(_native.Set(options))
+
+    def _take(self, opened: _native.Set) -> None:
+        """Begins with this set, at the first epoch."""
         self._pid = os.getpid()
-        self._set = _native.Set(options)
-        self._facts = self._set.facts
+        self._set = opened
+        self._facts = opened.facts
         self._streams: List[_native.Stream] = []  # idle ones, at most one
         self._lock = threading.RLock()
         self._position = (0, 0)  # of the batch after the last that was handed out
@@ -458,7 +464,7 @@ class Loader:
                 "RANK: is not set, but WORLD_SIZE is; call torch.distributed.init_process_group() first, start the ranks "
                 "with torchrun, srun or mpirun, or give rank and world_size"
             )
-        return _Batches(self)
+        return self._iteration(self)
 
     def close(self) -> None:
         """Ends the threads. Batches that were handed out stay valid; iterations end with an error."""
@@ -508,21 +514,50 @@ class Loader:
             epoch, batch = self._position if self._goes_on else (self._position[0] + 1, 0)
             if self._chosen is not None:
                 epoch, batch = self._chosen, 0
-            sizes = []
-            if self._size_of:
-                later = range(epoch, epoch + int(self._facts["prefetch_factor"]) + 2)
-                sizes = [(one, *_pair(self._size_of(one))) for one in later]
-            stream = self._streams.pop() if self._streams else self._set.stream()
+            stream = self._streams.pop() if self._streams else self._new_stream()
             try:
                 if self._closed:
                     raise ValueError("this Loader is closed")
-                for size in sizes:
-                    stream.set_size(*size)
+                self._prepare(stream, epoch)
             except BaseException:
                 self._leave(stream)
                 raise
             self._position, self._goes_on, self._newest, self._chosen = (epoch, batch), False, iteration, None
         return stream, (epoch, batch)
+
+    def _new_stream(self) -> _native.Stream:
+        return self._set.stream()
+
+    def _prepare(self, stream: _native.Stream, epoch: int) -> None:
+        """Tells a stream what it needs to know of an epoch that it is about to begin."""
+        if self._size_of:
+            for one in range(epoch, epoch + int(self._facts["prefetch_factor"]) + 2):
+                stream.set_size(one, *_pair(self._size_of(one)))
+
+    def _parts(self, iteration: "_Batches", batch: _native.Batch) -> Tuple[Any, ...]:
+        """What is handed out for a stream's batch, on the CPU."""
+        count = batch.shape[0]
+        if batch.num_values:
+            parts = [_copied(batch.values, (count, batch.num_values), np.float32)]
+        else:
+            parts = [_copied(batch.classes, (count,), np.int64)]
+        if self._arguments["samples"]:
+            parts.append(_copied(batch.samples, (count,), np.int64))
+        if self._torch is not None:
+            parts = [self._torch.from_numpy(part) for part in parts]
+            if self.pin_memory:
+                parts = [part.pin_memory() for part in parts]
+        elif self._framework == "jax":
+            parts = [_to_jax(part, self._device) for part in parts]
+        return (iteration._images(batch, iteration.stream), *parts)
+
+    def _moved(self, parts: Tuple[Any, ...]) -> Tuple[Any, ...]:
+        """The parts on the GPU."""
+        return tuple(part.to(self._device, non_blocking=True) for part in parts)
+
+    def _finished(self, parts: Tuple[Any, ...]) -> Tuple[Any, ...]:
+        """The batch of these parts."""
+        return parts
 
     def _handed_out(self, iteration: int, epoch: int, batch: int) -> None:
         with self._lock:
@@ -587,7 +622,7 @@ class _Batches:
                 self._end()
                 raise StopIteration
             self._count()
-            return batch
+            return self.loader._finished(batch)
 
     def _count(self) -> None:
         """One more batch was handed out, or is lost for a bad sample."""
@@ -614,44 +649,32 @@ class _Batches:
     def _fetch(self) -> Any:
         """The next batch as the framework's arrays; None at the end of the epoch. A batch with a bad sample is passed over
         by the next call."""
-        loader, stream = self.loader, self.stream
-        assert stream is not None
-        if stream.position != (self._epoch, self._fetched):  # an earlier batch was broken off, or another iteration
-            stream.start(self._epoch, self._fetched)
+        assert self.stream is not None
         try:
-            batch = stream.next()
+            batch = self._next_of(self.stream)
+            if batch is None:
+                return None
+            parts = self.loader._parts(self, batch)
         except _native.BadSample:
             self._fetched += 1
             raise
-        if batch is None:
-            return None
-        images = self._images(batch)
-        count = batch.shape[0]
-        labels: Any
-        if batch.num_values:
-            labels = _copied(batch.values, (count, batch.num_values), np.float32)
-        else:
-            labels = _copied(batch.classes, (count,), np.int64)
-        parts = [labels]
-        if loader._arguments["samples"]:
-            parts.append(_copied(batch.samples, (count,), np.int64))
-        if loader._torch is not None:
-            parts = [loader._torch.from_numpy(part) for part in parts]
-            if loader.pin_memory:
-                parts = [part.pin_memory() for part in parts]
-        elif loader._framework == "jax":
-            parts = [_to_jax(part, loader._device) for part in parts]
         self._fetched += 1
-        return tuple([images] + parts)
+        return parts
 
-    def _images(self, batch: _native.Batch) -> Any:
+    def _next_of(self, stream: _native.Stream) -> Optional[_native.Batch]:
+        """The stream's batch of this place, also where an earlier one was broken off, or another iteration had the stream."""
+        if stream.position != (self._epoch, self._fetched):
+            stream.start(self._epoch, self._fetched)
+        return stream.next()
+
+    def _images(self, batch: _native.Batch, stream: Any) -> Any:
         loader, torch = self.loader, self.loader._torch
         shape = tuple(batch.shape)
         dtype = _DTYPES[batch.type]
         nbytes = int(np.prod(shape)) * dtype.itemsize
-        pinned = self.stream.given.pop(batch.given, None)  # type: ignore[union-attr]
+        pinned = stream.given.pop(batch.given, None)
         if loader.pin_memory and nbytes > 0:
-            self._give_pinned(nbytes)
+            self._give_pinned(stream, nbytes)
         if pinned is not None:
             images = pinned[:nbytes].view(getattr(torch, str(dtype))).view(shape)
         else:
@@ -679,14 +702,14 @@ class _Batches:
             array = array.view(_import("jax").numpy.bfloat16)
         return _to_jax(array, self.loader._device)
 
-    def _give_pinned(self, nbytes: int) -> None:
+    def _give_pinned(self, stream: Any, nbytes: int) -> None:
         """Page-locked memory of PyTorch's own cache, as many blocks as batches can be on the way."""
         loader, torch = self.loader, self.loader._torch
-        blocks = sum(one.numel() >= nbytes for one in self.stream.given.values())  # type: ignore[union-attr]
+        blocks = sum(one.numel() >= nbytes for one in stream.given.values())
         for _ in range(loader._facts["prefetch_factor"] + 3 - blocks):
             with torch.cuda.device(loader._device) if loader._device is not None else contextlib.nullcontext():
                 memory = torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
-            self.stream.give(memory, memory.data_ptr(), nbytes)  # type: ignore[union-attr]
+            stream.give(memory, memory.data_ptr(), nbytes)
 
     def _from_gpu(self) -> Any:
         """The next batch on the GPU, while the one after it is copied by a stream of its own."""
@@ -704,7 +727,8 @@ class _Batches:
         current = torch.cuda.current_stream(device)
         current.wait_event(event)
         for part in batch:
-            part.record_stream(current)
+            if getattr(part, "is_cuda", False):
+                part.record_stream(current)
         return batch
 
     def _copy_ahead(self) -> None:
@@ -720,11 +744,13 @@ class _Batches:
             self._ahead.append(None)
             return
         with torch.cuda.stream(loader._copies):
-            moved = tuple(part.to(loader._device, non_blocking=True) for part in batch)
+            moved = loader._moved(batch)
             event = torch.cuda.Event()
             event.record(loader._copies)
         self._ahead.append((moved, event))
 
+
+Loader._iteration = _Batches  # type: ignore[assignment]
 
 # What may differ between the ranks: it changes no batch.
 _OWN = ("num_workers", "prefetch_factor", "index_dir", "crop_index", "coefficient_cache", "remote")

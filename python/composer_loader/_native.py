@@ -82,7 +82,10 @@ _size = _function("composer_stream_size", ctypes.c_int, _pointer, _number, _numb
 _start = _function("composer_stream_start", ctypes.c_int, _pointer, _number, _number)
 _next = _function("composer_stream_next", ctypes.c_int, _pointer, _number, ctypes.POINTER(Batch))
 _give = _function("composer_stream_give", None, _pointer, _pointer, _number, _number)
+_order = _function("composer_stream_order", ctypes.c_int, _pointer, _number, _pointer, _number)
 _close_stream = _function("composer_stream_close", None, _pointer)
+_pack = _function("composer_image_pack", _pointer, _text, _pointer, _number, _number, _number)
+_free_packed = _function("composer_image_release", None, _pointer)
 _getpid = os.getpid
 _release = _function("composer_batch_release", None, ctypes.POINTER(Batch))
 __version__: str = _function("composer_loader_version", _text)().decode()
@@ -107,6 +110,29 @@ def raise_error() -> None:
         raise BadSample(message + advice, path, index)
     kinds = {_BAD_ARGUMENT: ValueError, _BAD_FILE: OSError, _NO_FILE: FileNotFoundError, _NO_MEMORY: MemoryError}
     raise kinds.get(kind, RuntimeError)(message)
+
+
+class _Packed(ctypes.Structure):
+    _fields_ = [
+        ("bytes", ctypes.c_void_p),
+        ("size", ctypes.c_int64),
+        ("height", ctypes.c_int64),
+        ("width", ctypes.c_int64),
+        ("is_jpeg", ctypes.c_int32),
+    ]
+
+
+def pack_image(options: bytes, pixels: Any, row: int) -> Tuple[bool, int, int, bytes]:
+    """Whether it is a JPEG, the height, the width and the bytes that a .beton file has of an image: composer_image_pack().
+    pixels: uint8 [H, W, 3], contiguous."""
+    packed = _pack(options, pixels.ctypes.data, pixels.shape[0], pixels.shape[1], row)
+    if not packed:
+        raise_error()
+    try:
+        image = _Packed.from_address(packed)
+        return bool(image.is_jpeg), image.height, image.width, ctypes.string_at(image.bytes, image.size)
+    finally:
+        _free_packed(packed)
 
 
 def _opened(text: bytes) -> int:
@@ -144,6 +170,7 @@ class Stream:
     def __init__(self, handle: int) -> None:
         self.position: Optional[Tuple[int, int]] = None
         self.given: "dict[int, Any]" = {}  # the caller's memory that the library has now
+        self.others: "list[Stream]" = []  # go along with this one
         self._names = 0
         self._pid = os.getpid()
         self._lock = threading.Lock()  # held during calls
@@ -172,6 +199,10 @@ class Stream:
     def set_size(self, epoch: int, height: int, width: int) -> None:
         self._call(_size, epoch, height, width)
 
+    def set_order(self, epoch: int, samples: Any) -> None:
+        """samples: int64 [positions], contiguous."""
+        self._call(_order, epoch, samples.ctypes.data, len(samples))
+
     def give(self, memory: Any, address: int, size: int) -> None:
         """Memory for a later batch, `size` bytes; it is kept alive."""
         self._names += 1
@@ -194,6 +225,8 @@ class Stream:
         """Ends the threads: now, or, where a call is under way, once it returns. It never waits for a lock, so that signal
         handlers and finalizers may call it."""
         self._closing = True
+        for other in self.others:
+            other.close()
         if self._pid != _getpid():  # a forked child has none of the threads, and must not wait for them
             return
         if self._lock.acquire(False):

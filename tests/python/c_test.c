@@ -30,6 +30,58 @@ static void write_images(const char* folder) {
   }
 }
 
+/* Epochs in a given order, with steps and a table. */
+static void check_given_order(const char* folder) {
+  static char options[12000];
+  int end = snprintf(options, sizeof options,
+                     "{\"source\": \"%s\", \"batch_size\": 2, \"size\": 8, \"order\": \"given\", \"positions\": 5,"
+                     " \"repeats\": true, \"drop_last\": false, \"output\": \"float32\", \"num_workers\": 2,"
+                     " \"pipeline\": [{\"step\": \"whole\"}, {\"step\": \"flip\", \"p\": 1}, {\"step\": \"cutout\", \"side\": 8,"
+                     " \"fill\": [9, 9, 9]}, {\"step\": \"translate\", \"padding\": 0}], \"table\": [0",
+                     folder);
+  for (int i = 1; i < 768; ++i) end += snprintf(options + end, sizeof options - (size_t)end, ", %d", i);
+  snprintf(options + end, sizeof options - (size_t)end, "]}");
+  composer_loader* const set = composer_loader_open(options);
+  check(set != NULL, "a set with an order of the caller's is opened");
+  if (set == NULL) return;
+  composer_stream* const stream = composer_loader_stream(set);
+  composer_loader_close(set);
+  composer_batch batch;
+  check(composer_stream_next(stream, -1, &batch) == COMPOSER_FAILED, "an epoch needs its order");
+  const int64_t orders[2][5] = {{9, 0, 0, 3, 7}, {1, 2, 3, 4, 5}};
+  check(composer_stream_order(stream, 0, orders[0], 4) == COMPOSER_FAILED, "an order has its length");
+  const int64_t wrong[5] = {0, 1, 2, 3, 10};
+  check(composer_stream_order(stream, 0, wrong, 5) == COMPOSER_FAILED, "an order's samples are there");
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    check(composer_stream_order(stream, epoch, orders[epoch], 5) > 0, "an order is taken");
+    if (epoch == 0) check(composer_stream_start(stream, 0, 0) > 0, "it starts");
+    int images = 0;
+    while (composer_stream_next(stream, -1, &batch) == COMPOSER_BATCH) {
+      for (int64_t i = 0; i < batch.shape[0]; ++i, ++images) {
+        check(batch.samples[i] == orders[epoch][images], "samples come in the order");
+        check(((float*)batch.images)[i * 8 * 8 * 3 + 1] == 9 * 3 + 1, "pixels are looked up");
+      }
+      composer_batch_release(&batch);
+    }
+    check(images == 5, "an epoch has its samples");
+  }
+  composer_stream_close(stream);
+}
+
+static void check_packing(void) {
+  unsigned char pixels[20 * 10 * 3];
+  memset(pixels, 77, sizeof pixels);
+  composer_image* image = composer_image_pack("{\"max_resolution\": 10}", pixels, 20, 10, 0);
+  check(image != NULL && image->height == 10 && image->width == 5 && image->size == 150 && !image->is_jpeg &&
+            ((const unsigned char*)image->bytes)[149] == 77,
+        "an image is shrunk");
+  if (image != NULL) composer_image_release(image);
+  image = composer_image_pack("{\"write_mode\": \"jpg\"}", pixels, 20, 10, 0);
+  check(image != NULL && image->is_jpeg && ((const unsigned char*)image->bytes)[0] == 0xff, "an image becomes a JPEG");
+  if (image != NULL) composer_image_release(image);
+  check(composer_image_pack("{\"write_mode\": \"png\"}", pixels, 20, 10, 0) == NULL, "there is no such mode");
+}
+
 int main(int count, char** words) {
   if (count != 2) return 2;
   write_images(words[1]);
@@ -84,6 +136,8 @@ int main(int count, char** words) {
   composer_batch_release(&kept);
   composer_stream_close(second);
 
+  check_given_order(words[1]);
+  check_packing();
   check(composer_loader_open("{\"source\": \"x\", \"batch_size\": 0}") == NULL &&
             composer_loader_error()->kind == COMPOSER_BAD_ARGUMENT,
         "a batch_size of 0 is refused");

@@ -1,0 +1,185 @@
+"""FFCV's DatasetWriter."""
+
+import os
+import tempfile
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+
+from .fields import Field
+from .reader import ALLOCATION, DESCRIPTOR, HEADER, metadata_type
+
+__all__ = ["DatasetWriter"]
+
+_NAME_BYTES = 16
+
+
+class DatasetWriter:
+    """Writes samples of Python, of any data set with ``[number]`` and ``len``, as a .beton file.
+
+    Args:
+        fname: the file. It is complete or not there: it gets its name at the end.
+        fields: names, at most 16 letters of ASCII, and fields, in the order of a sample's values.
+        page_size: bytes that a sample's data must fit in, a power of two from 2 MiB below 4 GiB.
+        num_workers: processes that take samples and encode them; below 1: one for each processor that this process may use.
+
+    Raises:
+        ValueError: an argument is wrong.
+    """
+
+    def __init__(self, fname: Any, fields: Mapping[str, Field], page_size: int = 1 << 23, num_workers: int = -1) -> None:
+        if page_size & (page_size - 1) or not 1 << 21 <= page_size < 1 << 32:
+            raise ValueError(f"page_size: {page_size} is no power of two from 2 MiB below 4 GiB")
+        if not fields:
+            raise ValueError("fields: name one at least")
+        for name, field in fields.items():
+            if not isinstance(field, Field):
+                hint = ", with brackets behind it" if isinstance(field, type) else ""
+                raise ValueError(f"fields: {name}: {field!r} is no field of composer_loader.ffcv.fields{hint}")
+            if not name.isascii() or not name.isprintable() or not 0 < len(name) <= _NAME_BYTES:
+                raise ValueError(f"fields: {name!r}: a name has 1 to 16 letters of ASCII")
+        self.fname, self.fields, self.page_size = os.fspath(fname), dict(fields), page_size
+        self.num_workers = num_workers if num_workers > 0 else len(os.sched_getaffinity(0))
+        self.metadata_type = metadata_type(list(self.fields.values()))
+
+    def from_indexed_dataset(
+        self, dataset: Any, indices: Optional[Sequence[int]] = None, chunksize: int = 100, shuffle_indices: bool = False
+    ) -> None:
+        """Row k of the file is ``dataset[indices[k]]``, a value for each field.
+
+        Args:
+            indices: default: all, in order.
+            chunksize: samples that a process takes at a time.
+            shuffle_indices: draws the rows' order from NumPy's generator.
+
+        Raises:
+            ValueError: a sample does not fit the fields; the message names it.
+            OSError: the file cannot be written. What the data set raises comes through, as PyTorch's DataLoader has it.
+        """
+        rows = np.arange(len(dataset)) if indices is None else np.array(indices, np.int64)
+        if shuffle_indices:
+            np.random.shuffle(rows)
+        chunks = [rows[first : first + max(1, chunksize)] for first in range(0, len(rows), max(1, chunksize))]
+        samples = _Encoded(dataset, list(self.fields.items()), chunks, max(1, chunksize))
+        workers = min(self.num_workers, len(chunks))
+        loader = torch.utils.data.DataLoader(
+            samples, batch_size=None, num_workers=workers if workers > 1 else 0, collate_fn=_as_it_is
+        )
+        self._write(loader, rows)
+
+    def from_webdataset(self, shards: List[str], pipeline: Callable[..., Any]) -> None:
+        """Is not here: a Loader of composer_loader reads shards themselves."""
+        raise NotImplementedError(
+            "from_webdataset: composer_loader.Loader reads WebDataset's shards as they are, and `composer data write` makes a .beton file of them"
+        )
+
+    def _write(self, encoded: Any, rows: Any) -> None:
+        header = np.zeros(1, HEADER)
+        header["version"], header["num_fields"], header["page_size"], header["num_samples"] = 2, len(self.fields), self.page_size, len(rows)
+        descriptors = np.zeros(len(self.fields), DESCRIPTOR)
+        for one, (name, field) in zip(descriptors, self.fields.items()):
+            one["type_id"] = field.type_id
+            one["name"][: len(name)] = np.frombuffer(name.encode("ascii"), np.uint8)
+            arguments = field.to_binary()
+            one["arguments"][: len(arguments)] = np.frombuffer(arguments, np.uint8)
+        metadata = np.zeros(len(rows), self.metadata_type)
+        table = header.nbytes + descriptors.nbytes
+        regions: List[Tuple[int, int, int]] = []
+        folder = os.path.dirname(os.path.abspath(self.fname))
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=os.path.basename(self.fname) + ".", delete=False) as file:
+            try:
+                at = -(-(table + metadata.nbytes) // self.page_size) * self.page_size
+                file.seek(at)
+                row = 0
+                for chunk in _with_progress(encoded, len(rows)):
+                    for sample in chunk:
+                        at = self._add(file, metadata, row, sample, at, regions, rows)
+                        row += 1
+                end = -(-at // self.page_size) * self.page_size if regions else table + metadata.nbytes
+                file.truncate(end)
+                file.seek(end)
+                file.write(np.array(regions, ALLOCATION).tobytes())
+                header["alloc_table_ptr"] = end
+                file.seek(0)
+                file.write(header.tobytes() + descriptors.tobytes() + metadata.tobytes())
+                file.flush()
+                os.fsync(file.fileno())
+                umask = os.umask(0)
+                os.umask(umask)
+                os.chmod(file.name, 0o666 & ~umask)
+                os.replace(file.name, self.fname)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+
+    def _add(self, file: Any, metadata: Any, row: int, sample: Any, at: int, regions: Any, rows: Any) -> int:
+        """Writes a sample's data, all in one page, and returns where the next begin."""
+        size = sum(max(1, len(data)) for _, data in sample if data is not None)
+        if size > self.page_size:
+            raise ValueError(f"sample {rows[row]}: has {size} bytes, and a page {self.page_size}: give a larger page_size")
+        if at // self.page_size != (at + max(size, 1) - 1) // self.page_size:
+            at = -(-at // self.page_size) * self.page_size
+            file.seek(at)
+        for number, (field, (entry, data)) in enumerate(zip(self.fields.values(), sample)):
+            metadata[f"f{number}"][row] = entry
+            if data is None:
+                continue
+            # FFCV finds a region's size by its beginning, so that none may be empty.
+            data = data or b"\0"
+            column = metadata[f"f{number}"]
+            (column[field.pointer] if field.pointer else column)[row] = at
+            regions.append((row, at, len(data)))
+            file.write(data)
+            at += len(data)
+        return at
+
+
+class _Encoded(torch.utils.data.Dataset):
+    """The samples' entries and data, a chunk at a time, for DataLoader's processes."""
+
+    def __init__(self, dataset: Any, fields: Any, chunks: Any, chunksize: int) -> None:
+        self.dataset, self.fields, self.chunks, self.chunksize = dataset, fields, chunks, chunksize
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    def __getitem__(self, chunk: int) -> Any:
+        first = chunk * self.chunksize
+        return [self._encoded(int(number), first + i) for i, number in enumerate(self.chunks[chunk])]
+
+    def _encoded(self, number: int, row: int) -> Any:
+        sample = self.dataset[number]
+        if isinstance(sample, Mapping):  # Hugging Face's
+            missing = [name for name, _ in self.fields if name not in sample]
+            if missing:
+                raise ValueError(f"sample {number}: has no {', '.join(missing)}; it has {', '.join(map(str, sample))}")
+            sample = [sample[name] for name, _ in self.fields]
+        if not isinstance(sample, (list, tuple)) or len(sample) != len(self.fields):
+            raise ValueError(f"sample {number}: is {type(sample).__name__}, not a tuple of {len(self.fields)} values, one for each field")
+        encoded = []
+        for (name, field), value in zip(self.fields, sample):
+            try:
+                encoded.append(field.encode(value, row))
+            except (TypeError, ValueError, AttributeError) as error:
+                raise ValueError(f"sample {number}: {name}: {error}") from None
+        return encoded
+
+
+def _as_it_is(chunk: Any) -> Any:
+    return chunk
+
+
+def _with_progress(chunks: Any, samples: int) -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return chunks
+    return _told(chunks, tqdm(total=samples))
+
+
+def _told(chunks: Any, bar: Any) -> Any:
+    with bar:
+        for chunk in chunks:
+            yield chunk
+            bar.update(len(chunk))
