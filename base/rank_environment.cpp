@@ -51,7 +51,9 @@ bool is(const char* name, std::string_view value) { return text(name) == value; 
 /// Reads the address, port and secret with which the ranks meet.
 void read_meeting_point(RankEnvironment& environment) {
   if (const auto address = text("MASTER_ADDR")) environment.address = *address;
-  environment.port = static_cast<uint16_t>(variable("MASTER_PORT", environment.port, 1, 65535));
+  // Launchers of one process set port 0, for any.
+  if (environment.size > 1 || text("MASTER_PORT") != "0")
+    environment.port = static_cast<uint16_t>(variable("MASTER_PORT", environment.port, 1, 65535));
   environment.secret = text(job_secret_variable).value_or("");
 }
 

@@ -93,7 +93,7 @@ COMPOSER_API const char* composer_loader_messages(void);
  * With "order": "given", composer_stream_order() gives the order of each epoch, of "positions" samples of this rank;
  * "repeats": whether an epoch may have a sample more than once; "whole_pages": whether the order goes through windows
  * of the file's pages. "pipeline" is then a list of objects with "step" and its parameters: first "whole",
- * "random_resized_crop" ("scale", "ratio") or "center_crop" ("share"), then in this order "flip" ("p"), "translate"
+ * "random_resized_crop" ("scale", "ratio") or "center_crop" ("share"), then in any order "flip" ("p"), "translate"
  * ("padding", "fill"), "cutout" ("side", "fill"), "brightness", "contrast" and "saturation" ("magnitude", "p").
  * "image_field" names the .beton file's field of images; where it is empty, batches have samples' numbers alone.
  * Images of another type than uint8 are looked up in "table", [256][C] numbers of each byte and channel. */

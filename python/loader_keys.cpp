@@ -131,7 +131,9 @@ Transform transform_of(const std::vector<StepKeys>& steps, ImageSize size,
     });
   };
   for (const auto& step : std::span(steps).subspan(1)) {
-    if (step.step == "flip") {
+    if (step.step == "flip" && transform.kind == Kind::center_crop) {
+      add(step, random_flip(step.p));
+    } else if (step.step == "flip") {
       transform.flip += step.p - 2 * transform.flip * step.p;
       if (transform.kind == Kind::whole) transform.kind = Kind::pad_and_crop;
     } else if (step.step == "translate") {
@@ -257,7 +259,8 @@ ElementType output_of(const LoaderKeys& keys) {
 }
 
 /// With a list of steps, or without images.
-ImageLoaderOptions images_of_steps(const LoaderKeys& keys, const LoaderOptions& common) {
+ImageLoaderOptions images_of_steps(const LoaderKeys& keys, const LoaderOptions& common,
+                                   int64_t channels) {
   ImageLoaderOptions images{.transform = {.size = {1, 1}},
                             .normalization = {},
                             .order = OrderKind::given,
@@ -267,6 +270,9 @@ ImageLoaderOptions images_of_steps(const LoaderKeys& keys, const LoaderOptions& 
   if (!keys.steps.empty())
     images.transform =
         transform_of(keys.steps, {keys.sides.front(), keys.sides.back()}, images.augmentations);
+  if (!images.table.empty() && std::ssize(images.table) != 256 * channels)
+    throw ArgumentError("table: has " + quantity(std::ssize(images.table), "number") + ", not " +
+                        std::to_string(256 * channels));
   const bool random = images.transform.kind == Transform::Kind::random_resized_crop;
   set_pixels(images.transform, common, random);
   return images;
@@ -304,8 +310,8 @@ std::string LoaderKeys::check() const {
                             "center_crop\n"
                           : " comes first\n");
   if (!steps.empty() && sides.empty()) problems += "size: is needed with a list of steps\n";
-  if (!table.empty() && (table.size() != 768 || output_type == "uint8"))
-    problems += "table: has 768 numbers, and an output of float32, float16 or bfloat16\n";
+  if (!table.empty() && output_type == "uint8")
+    problems += "table: needs an output of float32, float16 or bfloat16\n";
   const bool given = order == "given";
   if (given != (!steps.empty() || image_field == ""))
     problems += "order: given goes with a list of steps, or an empty image_field\n";
@@ -378,7 +384,7 @@ OpenedLoader open_loader_set(const std::string& options) {
                          .evaluation = !keys.is_train};
 
   if (keys.order == "given") {
-    set.images = images_of_steps(keys, common);
+    set.images = images_of_steps(keys, common, set.source->channels());
     return set;
   }
   const bool small = has_small_images(*set.source);

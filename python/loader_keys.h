@@ -85,7 +85,7 @@ struct LoaderKeys : DataloaderOptions {
       at_least(1).or_exactly(-1));
     f("output", output_type, "type of the images; all but uint8 are normalised",
       one_of("uint8", "float32", "float16", "bfloat16"));
-    f("table", table, "the output's numbers of each byte and channel, [256][3], not mean and std");
+    f("table", table, "the output's numbers of each byte and channel, [256][C], not mean and std");
     f("mean", mean, "of each channel, of values from 0 to 1", at_least(0));
     f("std", std, "of each channel, of values from 0 to 1", above(0));
     f("rank", own_rank, "of this process", at_least(0));

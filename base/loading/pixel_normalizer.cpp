@@ -55,7 +55,8 @@ PixelNormalizer::PixelNormalizer(std::span<const float> table)
     : floats_(table.begin(), table.end()) {
   for (const float value : table) {
     halves_.push_back(half_bits(value));
-    brain_floats_.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+    const auto bits = std::bit_cast<uint32_t>(value);
+    brain_floats_.push_back(static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
   }
 }
 

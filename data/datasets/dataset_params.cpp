@@ -265,7 +265,7 @@ ImageLoaderOptions image_loader_options(const Source& source, Transform transfor
                                         const TransformParams& transforms,
                                         Normalization normalization, const DatasetParams& params,
                                         const LoaderOptions& options) {
-  transform.flip = params.is_train ? transforms.flip : 0;
+  if (params.is_train) transform.flip = transforms.flip;
   set_pixels(transform, options, params.is_train);
   const ImageSize size = transform.size;
   ImageLoaderOptions loader{.transform = std::move(transform),

@@ -54,7 +54,7 @@ struct ImageLoaderOptions {
   /// training loop.
   ElementType output = ElementType::uint8;
   /// Where not empty: the images' numbers of each byte and channel, [256][C], in place of the
-  /// normalization; `output` holds each exactly.
+  /// normalization.
   std::vector<float> table{};
   int64_t window_pages = 64;                   ///< pages in a window of the quasi-random order
   std::shared_ptr<const GivenOrders> given{};  ///< with OrderKind::given

@@ -158,6 +158,15 @@ SampleTransform random_cutout(int64_t side, const Rgb& fill, double p, int64_t w
   });
 }
 
+SampleTransform random_flip(double p) {
+  return sometimes("data.flip", p, [](const MutableImage& image, Random&) {
+    const std::vector<uint8_t> copy(image.pixels, image.pixels + bytes_of(image));
+    copy_pixels(
+        {copy.data(), image.height, image.width, image.channels, image.width * image.channels},
+        true, image.pixels);
+  });
+}
+
 SampleTransform random_translate(int64_t padding, const Rgb& fill) {
   return sometimes("data.translate", 1, [=](const MutableImage& image, Random& random) {
     const std::vector<uint8_t> copy(image.pixels, image.pixels + bytes_of(image));

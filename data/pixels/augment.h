@@ -50,6 +50,7 @@ std::optional<Box> draw_erasing(ImageSize image, const ErasingLaw& law, Random& 
 /// width: the width of the images that `side` was chosen for; smaller images get a smaller square.
 /// 0: the same side for all images.
 SampleTransform random_cutout(int64_t side, const Rgb& fill, double p = 1, int64_t width = 0);
+SampleTransform random_flip(double p);  ///< mirrored left-right
 /// The image, padded by `padding` pixels of `fill`, cropped to its size (FFCV's RandomTranslate).
 SampleTransform random_translate(int64_t padding, const Rgb& fill);
 SampleTransform random_brightness(double magnitude, double p = 0.5);

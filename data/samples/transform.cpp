@@ -38,7 +38,8 @@ bool Pipeline::run(const StoredImage& image, ImageSize size, const SampleKey& ke
     case Transform::Kind::random_resized_crop:
       return random_resized_crop(current, size, key, out);
     case Transform::Kind::center_crop:
-      return center_crop(current, size, key, out);
+      center_crop(current, size, out);
+      return false;
   }
   return false;
 }
@@ -129,14 +130,10 @@ bool Pipeline::random_resized_crop(const StoredImage& image, ImageSize size, con
   return flip;
 }
 
-bool Pipeline::center_crop(const StoredImage& image, ImageSize size, const SampleKey& key,
-                           uint8_t* out) {
+void Pipeline::center_crop(const StoredImage& image, ImageSize size, uint8_t* out) {
   const Transform& t = transform_;
-  if (t.center_share > 0) {
-    const bool flip = draw_flip(key);
-    resize(image, ffcv_center_crop(image.size, t.center_share), size, flip, out);
-    return flip;
-  }
+  if (t.center_share > 0)
+    return resize(image, ffcv_center_crop(image.size, t.center_share), size, false, out);
   const ImageSize whole = t.resize_size > 0 ? resized(image.size, t.resize_size) : image.size;
   // Where the crop is larger than the image, torchvision pads the smaller half of the difference at
   // the top and left.
@@ -148,8 +145,7 @@ bool Pipeline::center_crop(const StoredImage& image, ImageSize size, const Sampl
                    t.size.height, t.size.width};
   const Box all = whole_of(image.size);
   if (whole.height >= window.height && whole.width >= window.width) {
-    resize(image, all, whole, window, false, out);
-    return false;
+    return resize(image, all, whole, window, false, out);
   }
   const int64_t top = std::max<int64_t>(window.top, 0), left = std::max<int64_t>(window.left, 0);
   const ImageSize seen{std::min(window.top + window.height, whole.height) - top,
@@ -158,7 +154,6 @@ bool Pipeline::center_crop(const StoredImage& image, ImageSize size, const Sampl
   resize(image, all, whole, {top, left, seen.height, seen.width}, false, resized_.data());
   copy_window({resized_.data(), seen.height, seen.width, channels_, seen.width * channels_},
               {window.top - top, window.left - left, window.height, window.width}, {}, false, out);
-  return false;
 }
 
 Box ffcv_center_crop(ImageSize image, double ratio) {

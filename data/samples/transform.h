@@ -39,8 +39,7 @@ struct Transform {
   /// With the triangle filter, JPEG is decoded at 1/2, 1/4 or 1/8 where a crop is at least 2, 4 or
   /// 8 times the result.
   bool scaled_decode = false;
-  /// Above 0: center_crop as FFCV's, the middle square of this share of the shorter side, resized,
-  /// and mirrored like the random crops.
+  /// Above 0: center_crop as FFCV's, the middle square of this share of the shorter side, resized.
   double center_share = 0;
   CropLaw crop{};  ///< of random_resized_crop
 };
@@ -64,7 +63,7 @@ class Pipeline {
   bool pad_and_crop(const StoredImage& image, ImageSize size, const SampleKey& key, uint8_t* out);
   bool random_resized_crop(const StoredImage& image, ImageSize size, const SampleKey& key,
                            uint8_t* out);
-  bool center_crop(const StoredImage& image, ImageSize size, const SampleKey& key, uint8_t* out);
+  void center_crop(const StoredImage& image, ImageSize size, uint8_t* out);
   void resize(const StoredImage& image, const Box& box, ImageSize size, const Box& window,
               bool flip, uint8_t* out);
   void resize(const StoredImage& image, const Box& box, ImageSize size, bool flip, uint8_t* out) {

@@ -166,6 +166,7 @@ class Loader:
     """
 
     _iteration: Callable[["Loader"], "_Batches"]
+    _advice = '; on_bad_sample="skip" leaves such samples out, "replace" takes others'  # for BadSample
 
     def __init__(
         self,
@@ -267,7 +268,7 @@ class Loader:
         self._closed = False
         self.dataset = _Dataset(self._facts)
         self.sampler = _Sampler(self)
-        self.batch_sampler = None
+        self.batch_sampler = self.collate_fn = None
         with _loaders_lock:
             _loaders.add(self)
 
@@ -438,8 +439,8 @@ class Loader:
         facts = self._facts
         if state["digest"] != facts["digest"]:
             raise ValueError(
-                f"the state is of other data: {state['num_samples']} samples, and "
-                f"{os.fspath(self._arguments['source'])!r} has {facts['num_samples']}, or their labels differ"
+                f"the state is of other data: {state['num_samples']} samples, and this Loader has {facts['num_samples']}, or their "
+                "labels differ"
             )
         if state["selection"] != facts["selection"]:
             raise ValueError("the state is of other samples: order, rows, split, views or drop_last differ")
@@ -526,7 +527,9 @@ class Loader:
         return stream, (epoch, batch)
 
     def _new_stream(self) -> _native.Stream:
-        return self._set.stream()
+        stream = self._set.stream()
+        stream.of = self._set
+        return stream
 
     def _prepare(self, stream: _native.Stream, epoch: int) -> None:
         """Tells a stream what it needs to know of an epoch that it is about to begin."""
@@ -568,6 +571,8 @@ class Loader:
 
     def _leave(self, stream: _native.Stream) -> None:
         """Keeps a stream for the next iteration; others are closed. Finalizers call it: it takes no lock."""
+        if stream.of is not self._set:
+            return stream.close()
         self._streams.append(stream)
         while len(self._streams) > (0 if self._closed else 1):
             try:
@@ -587,6 +592,7 @@ class _Batches:
         self._lock = threading.Lock()
         self._number = 0
         self._epoch = self._batch = 0
+        self._began = 0  # the epoch's batch where it began
         self._fetched = 0  # batches that came from the stream: on a GPU one more than were handed out
         self._ended = False
         self._ahead: List[Any] = []  # on the way to a GPU: a batch with its event, an error, or None at the end
@@ -612,7 +618,7 @@ class _Batches:
                     self.loader._iterations += 1
                     self._number = self.loader._iterations
                 self.stream, (self._epoch, self._batch) = self.loader._begin(self._number)
-                self._fetched = self._batch
+                self._fetched = self._began = self._batch
             try:
                 batch = self._from_gpu() if getattr(self.loader._device, "type", "") == "cuda" else self._fetch()
             except _native.BadSample:  # the next call goes on behind this batch
@@ -655,9 +661,9 @@ class _Batches:
             if batch is None:
                 return None
             parts = self.loader._parts(self, batch)
-        except _native.BadSample:
+        except _native.BadSample as bad:
             self._fetched += 1
-            raise
+            raise _native.BadSample(str(bad) + self.loader._advice, bad.path, bad.index) from None
         self._fetched += 1
         return parts
 

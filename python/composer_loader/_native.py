@@ -106,8 +106,7 @@ def raise_error() -> None:
     kind, index = error.kind, error.index
     log_messages()
     if kind == _BAD_SAMPLE:
-        advice = '; on_bad_sample="skip" leaves such samples out, "replace" takes others'
-        raise BadSample(message + advice, path, index)
+        raise BadSample(message, path, index)
     kinds = {_BAD_ARGUMENT: ValueError, _BAD_FILE: OSError, _NO_FILE: FileNotFoundError, _NO_MEMORY: MemoryError}
     raise kinds.get(kind, RuntimeError)(message)
 
@@ -170,7 +169,9 @@ class Stream:
     def __init__(self, handle: int) -> None:
         self.position: Optional[Tuple[int, int]] = None
         self.given: "dict[int, Any]" = {}  # the caller's memory that the library has now
+        self.of: Optional[Set] = None  # the owner's set that it is of
         self.others: "list[Stream]" = []  # go along with this one
+        self.order: Any = None  # that set_order() set, where the owner keeps it
         self._names = 0
         self._pid = os.getpid()
         self._lock = threading.Lock()  # held during calls

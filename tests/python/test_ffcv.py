@@ -1,5 +1,6 @@
 """Tests of composer_loader.ffcv: python -m unittest, with the built packages on PYTHONPATH."""
 
+import gc
 import gzip
 import hashlib
 import importlib
@@ -22,13 +23,13 @@ import composer_loader
 from composer_loader.ffcv import DatasetWriter
 from composer_loader.ffcv.fields import BytesField, FloatField, IntField, JSONField, NDArrayField, RGBImageField, TorchTensorField
 from composer_loader.ffcv.fields.decoders import (
-    BytesDecoder,
     CenterCropRGBImageDecoder,
     IntDecoder,
     NDArrayDecoder,
     RandomResizedCropRGBImageDecoder,
     SimpleRGBImageDecoder,
 )
+from composer_loader.ffcv.fields.rgb_image import ResizedCropRGBImageDecoder
 from composer_loader.ffcv.loader import Loader, OrderOption
 from composer_loader.ffcv.pipeline import PipelineSpec
 from composer_loader.ffcv.pipeline.operation import Operation
@@ -54,7 +55,7 @@ from composer_loader.ffcv.transforms import (
     ToTorchImage,
     View,
 )
-from composer_loader.ffcv.traversal_order import Random
+from composer_loader.ffcv.traversal_order import Random, TraversalOrder
 
 try:
     import torchvision
@@ -85,6 +86,19 @@ class Twice(Random):
 
     def sample_order(self, epoch):
         return np.repeat(super().sample_order(epoch), 2)
+
+
+class Balanced(TraversalOrder):
+    """Reads the Loader that it is made for."""
+
+    def __init__(self, loader, share):
+        super().__init__(loader)
+        self.count = int(share * len(self.indices))
+        assert (loader.num_workers, loader.drop_last, loader.batch_size, loader.next_epoch) == (2, True, 8, 0)
+        assert loader.reader.num_samples == SAMPLES
+
+    def sample_order(self, epoch):
+        return list(self.indices[: self.count + epoch])  # later epochs are cut
 
 
 class Doubled(Operation):
@@ -406,6 +420,17 @@ class Pixels(Cases):
             sides.append({tuple(images.shape[2:]) for images, _ in loader})
         self.assertEqual(sides, [{(8, 8)}, {(12, 10)}, {(12, 10)}, {(6, 6)}])
         self.assertEqual(loader.next_epoch, 4)
+        # An iteration that is still there keeps its size, and no later one gets it.
+        iteration = iter(loader)
+        next(iteration)
+        decoder.output_size = np.array([10, 8])
+        iteration = iter(loader)
+        self.assertEqual(next(iteration)[0].shape[2:], (10, 8))
+        for _ in range(2):
+            decoder.output_size = (5000, 5000)
+            self.refused("image: RandomResizedCropRGBImageDecoder|4096", iter, loader)
+        decoder.output_size = (4, 4)
+        self.assertEqual(next(iter(loader))[0].shape[2:], (4, 4))
 
 
 class Orders(Cases):
@@ -452,6 +477,8 @@ class Orders(Cases):
         for images, labels in loader:
             self.assertEqual(labels[::2].tolist(), labels[1::2].tolist())
             self.assertTrue((images[0] != images[1]).any())
+        loader = self.loader([SimpleRGBImageDecoder()], order=Balanced, order_kwargs={"share": 0.5})
+        self.assertEqual([sum(len(labels) for _, labels in loader) for _ in range(3)], [16, 16, 16])
 
     def test_epochs(self):
         loader = self.plain(order=OrderOption.RANDOM, seed=2)
@@ -487,6 +514,17 @@ class Orders(Cases):
             images, labels = next(iter(resumed))
             self.assertTrue(torch.equal(images, batches[done + 1][0]))
             self.assertTrue(torch.equal(labels, batches[done + 1][1]))
+        # A state that is refused changes nothing; one that is taken counts for all later iterations.
+        resumed = loader()
+        seed = resumed.seed
+        self.refused("other data", resumed.load_state_dict, {**states[0], "batch": 999, "digest": None})
+        self.assertEqual(resumed.seed, seed)
+        iteration = iter(resumed)
+        next(iteration)
+        resumed = pickle.loads(pickle.dumps(resumed))
+        resumed.load_state_dict(states[2])
+        del iteration
+        self.assertTrue(torch.equal(next(iter(resumed))[0], batches[3][0]))
         self.refused("seed", loader(first.seed + 1).load_state_dict, states[0])
         other = self.loader(steps, batch_size=6, order=OrderOption.SEQUENTIAL, seed=first.seed)
         self.refused("other samples", other.load_state_dict, states[0])
@@ -497,11 +535,20 @@ class Orders(Cases):
         program = f"""if True:
             import json, sys, torch
             import torch.distributed as dist
+            from composer_loader.ffcv.fields.decoders import RandomResizedCropRGBImageDecoder
             from composer_loader.ffcv.loader import Loader, OrderOption
+            from composer_loader.ffcv.traversal_order import TraversalOrder
             dist.init_process_group("gloo", init_method="file://{self.folder}/ranks", rank=int(sys.argv[1]), world_size=2)
             loader = Loader({self.path!r}, 3, 1, order=OrderOption.RANDOM, distributed=True, drop_last=False, indices=range(11),
                             pipelines={{"image": None}})
-            print(json.dumps([[labels.flatten().tolist() for labels, in loader] for _ in range(2)] + [loader.state_dict()]))
+            class Same(TraversalOrder):
+                def sample_order(self, epoch):
+                    return [7] * 20
+            crop = [RandomResizedCropRGBImageDecoder((8, 8))]
+            same = Loader({self.path!r}, 20, 1, order=Same, distributed=True, pipelines={{"image": crop, "label": None}})
+            (images,), = same
+            print(json.dumps([[labels.flatten().tolist() for labels, in loader] for _ in range(2)] +
+                             [loader.state_dict(), images.reshape(20, -1).sum(1).tolist()]))
         """
         ranks = [subprocess.Popen([sys.executable, "-c", program, str(rank)], stdout=subprocess.PIPE) for rank in range(2)]
         given = [json.loads(one.communicate()[0].decode().splitlines()[-1]) for one in ranks]
@@ -513,6 +560,19 @@ class Orders(Cases):
                 self.assertEqual(sum(given[rank][epoch], []), list(own))
                 self.assertEqual([len(one) for one in given[rank][epoch]], [3, 3])
         self.assertEqual(given[0][2], given[1][2])
+        # Where samples come again, each place of each rank draws its own crop.
+        self.assertGreater(len({*given[0][3], *given[1][3]}), 35)
+
+    def test_loaders_end_with_their_last_reference(self):
+        gc.disable()
+        try:
+            before = len(os.listdir("/proc/self/task"))
+            for order in (OrderOption.RANDOM, OrderOption.QUASI_RANDOM, Twice) * 3:
+                for _ in self.loader([SimpleRGBImageDecoder()], order=order):
+                    break
+            self.assertLessEqual(len(os.listdir("/proc/self/task")), before)
+        finally:
+            gc.enable()
 
 
 class Refused(Cases):
@@ -520,6 +580,27 @@ class Refused(Cases):
         make = self.loader
         simple = SimpleRGBImageDecoder()
         self.refused("Doubled|numba|torch.nn.Module", make, [simple, Doubled(), ToTensor()])
+
+        class Flip(RandomHorizontalFlip):
+            def generate_code(self):
+                return None
+
+        class Crop(RandomResizedCropRGBImageDecoder):
+            @property
+            def get_crop_generator(self):
+                return None
+
+        class Decoder(ResizedCropRGBImageDecoder):
+            pass
+
+        self.refused("image: Flip|numba", make, [simple, Flip()])
+        self.refused("image: Crop|numba", make, [Crop((8, 8))])
+        self.refused("image: Decoder|own", make, [Decoder((8, 8))])
+        label = [IntDecoder(), ToTensor(), ReplaceLabel([1], 2)]
+        self.refused("label: ReplaceLabel|before ToTensor", make, [simple], label)
+        self.refused("CenterCropRGBImageDecoder|ratio", make, [CenterCropRGBImageDecoder((8, 8), (1, 1))])
+        self.refused("RandomResizedCropRGBImageDecoder|scale", make, [RandomResizedCropRGBImageDecoder((8, 8), 0.5)])
+        self.refused("Convert|FloatTensor", Convert, "torch.FloatTensor")
         self.refused("RandomHorizontalFlip|ToTensor|decoder", make, [simple, ToTensor(), RandomHorizontalFlip()])
         self.refused("Cutout|NormalizeImage", make, [simple, NormalizeImage(MEAN, STD, np.float32), Cutout(3)])
         self.refused("ToTorchImage|behind ToTensor", make, [simple, ToTorchImage()])
@@ -560,6 +641,17 @@ class Refused(Cases):
         self.refused("torch.distributed", make, distributed=True)
         self.refused("nothing.beton", make, os.path.join(self.folder, "nothing.beton"), error=FileNotFoundError)
         self.refused("local", make, "s3://bucket/train.beton")
+        self.refused("fname", make, None)
+        self.refused("seed", make, seed=-1)
+        next(iter(make(seed=torch.initial_seed() | 1 << 63)))
+        own = os.path.join(self.folder, "own.beton")
+        with open(self.path, "rb") as file:
+            content = bytearray(file.read())
+        content[24 + 1041] = 255
+        with open(own, "wb") as file:
+            file.write(content)
+        self.refused("label|type of its writer's own", make, own)
+        self.refused("label|type of its writer's own", make, own, custom_fields={"label": IntField})
         cut = os.path.join(self.folder, "cut.beton")
         with open(self.path, "rb") as file:
             content = file.read()
@@ -582,8 +674,18 @@ class Refused(Cases):
         with self.assertRaises(composer_loader.BadSample) as caught:
             next(iteration)
         self.assertEqual(caught.exception.index, 5)
+        self.assertNotIn("on_bad_sample", str(caught.exception))
         self.assertEqual(len(next(iteration)[1]), 4)
         self.assertEqual(len(labels), 4)
+
+
+    def test_errors_of_modules_are_raised_by_next(self):
+        class Ends(torch.nn.Module):
+            def forward(self, batch):
+                raise StopIteration
+
+        loader = self.loader([SimpleRGBImageDecoder(), ToTensor(), Ends()])
+        self.refused("StopIteration", next, iter(loader), error=RuntimeError)
 
 
 class Mixed:
@@ -608,6 +710,15 @@ FIELDS = {
     "pair": TorchTensorField(torch.int64, (2,)),
     "raw": RGBImageField("raw", max_resolution=24),
 }
+
+
+class Ending(Images):
+    """Has fewer samples than it says."""
+
+    def __getitem__(self, i):
+        if i == 33:
+            raise StopIteration
+        return super().__getitem__(i)
 
 
 class Failing(Images):
@@ -687,7 +798,7 @@ class Written(Cases):
             return self.write(list(samples), fields or None, "wrong.beton", workers=1)
 
         image = self.data.images[0]
-        self.refused("sample 1|tuple|2", write, (image, 1), (image, 1, 1))
+        self.refused("sample 1|tuple of 1|2", write, (image, 1), (image,))
         self.refused("sample 0|image|float32", write, (image.astype(np.float32), 1))
         self.refused("sample 0|image|[16, 16]", write, (image[:, :, 0], 1))
         self.refused("sample 0|label|1.5", write, (image, 1.5))
@@ -698,6 +809,12 @@ class Written(Cases):
         for workers in (1, 2):
             with self.assertRaises(KeyError):
                 self.write(Failing(), name="wrong.beton", workers=workers, chunksize=5)
+            self.refused("sample 33", self.write, Ending(), name="wrong.beton", workers=workers, error=RuntimeError)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "wrong.beton")))
+        self.refused("sample 0|label", write, (image, 1 << 70))
+        self.refused("sample 0|image", write, (np.zeros((0, 5, 3), np.uint8), 1))
+        self.refused("sample 0|float32", write, (torch.zeros(5, 5, 3), 1))
+        self.refused("fields", DatasetWriter, "a", [IntField()])
         self.refused("write_mode|raw", RGBImageField, "png")
         self.refused("jpeg_quality", RGBImageField, jpeg_quality=101)
         self.refused("page_size", DatasetWriter, "a", {"x": IntField()}, 3 << 20)
@@ -717,13 +834,13 @@ class Written(Cases):
         self.refused("mode L|convert", self.write, [(image.convert("L"), 1)], workers=1)
 
     def test_files_without_images(self):
-        fields = {"latent": NDArrayField(np.dtype(np.float16), (4, 8)), "y": FloatField()}
-        data = [(np.full((4, 8), i, np.float16), i / 2) for i in range(20)]
+        fields = {"latent": NDArrayField(np.dtype(np.float16), (4, 8)), "y": FloatField(), "z": NDArrayField(np.dtype("f4"), (1,))}
+        data = [(np.full((4, 8), i, np.float16), i / 2, np.float32(i)) for i in range(20)]
         path = self.write(data, fields)
         pipelines = {"latent": [NDArrayDecoder(), ToTensor(), Convert(torch.float32)]}
         loader = Loader(path, 6, order=OrderOption.RANDOM, seed=1, pipelines=pipelines, drop_last=False)
         order = np.random.default_rng(1).permutation(20)
-        given = [(latent, y) for latent, y in loader]
+        given = [(latent, y) for latent, y, z in loader]
         self.assertEqual(torch.cat([y for _, y in given]).flatten().tolist(), (order / 2).tolist())
         self.assertEqual(torch.cat([latent for latent, _ in given])[:, 1, 2].tolist(), order.tolist())
         self.assertEqual(given[0][0].dtype, torch.float32)

@@ -51,6 +51,8 @@ class Plan:
                 f"{output}: {type(self.decoder).__name__} cannot decode the field {self.field}, "
                 f"{type(reader.handlers[self.field]).__name__}; {expected.__name__} can"
             )
+        if any(hasattr(self.decoder, name) for name in ("generate_code", "get_crop_generator")):
+            self._known(self.decoder)
         operations = [self._known(one) for one in spec.transforms]
         self.options: Optional[Dict[str, Any]] = None
         if isinstance(self.decoder, SimpleRGBImageDecoder):
@@ -70,9 +72,10 @@ class Plan:
     def _known(self, one: Any) -> Operation:
         if isinstance(one, torch.nn.Module):
             return ModuleWrapper(one)
-        if isinstance(one, (NativeOperation, BatchOperation)):
+        own = any(hasattr(one, name) for name in ("generate_code", "get_crop_generator", "declare_state_and_memory"))
+        if isinstance(one, (NativeOperation, BatchOperation)) and not own:
             return one
-        if isinstance(one, Decoder):
+        if isinstance(one, Decoder) and not own:
             raise ValueError(f"{self.output}: {_name(one)} decodes: it is the first of a pipeline")
         if isinstance(one, Operation):
             raise ValueError(
@@ -84,7 +87,7 @@ class Plan:
 
     def _native(self, operations: List[Any], reader: Any) -> List[Any]:
         """Takes the first operations for the native loader, and returns the others."""
-        size, first = self.decoder.plan(reader, self.field)
+        size, first = self._told(self.decoder, lambda: self.decoder.plan(reader, self.field))
         steps, names = [first], [_name(self.decoder)]
         while operations and isinstance(operations[0], NativeOperation):
             one = operations.pop(0)
@@ -94,9 +97,9 @@ class Plan:
                         f"{self.output}: RandomResizedCrop comes behind SimpleRGBImageDecoder here; as a decoder, "
                         "RandomResizedCropRGBImageDecoder, it is faster"
                     )
-                size, steps[0], names[0] = one.size, one.step(), _name(one)
+                size, steps[0], names[0] = one.size, self._told(one, one.step), _name(one)
             else:
-                steps.append(one.step())
+                steps.append(self._told(one, one.step))
                 names.append(_name(one))
         for before, one in zip(operations, operations[1:]):
             if isinstance(one, NativeOperation):
@@ -107,6 +110,13 @@ class Plan:
         self.options = {"image_field": self.field, "size": list(size), "pipeline": steps}
         self._step_names = names
         return operations
+
+    def _told(self, one: Any, function: Any) -> Any:
+        """function(), whose error names the operation."""
+        try:
+            return function()
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self.output}: {_name(one)}: {error}") from None
 
     def _check_types(self, operations: List[Any]) -> None:
         kind = "array"
@@ -145,10 +155,11 @@ class Plan:
 
     def in_its_words(self, problem: str) -> str:
         """The native loader's message, which numbers the steps."""
-        return re.sub(r"pipeline\[(\d+)\]", lambda found: f"{self.output}: {self._step_names[int(found[1])]}", problem)
+        own = re.sub(r"pipeline\[(\d+)\]", lambda found: f"{self.output}: {self._step_names[int(found[1])]}", problem)
+        return re.sub(r"^size: .*", lambda found: f"{self.output}: {self._step_names[0]}: {found[0]}", own, count=1)
 
     def on_cpu(self, value: Any, samples: Any) -> Any:
-        """What the native loader's tensor, or a decoder's array, becomes before it goes to the GPU."""
+        """What the native loader's tensor, or a decoder's array, becomes before it goes to the GPU. It may change the value."""
         is_array = True
         for one in self.before:
             if isinstance(one, ToTensor):

@@ -72,8 +72,8 @@ class SimpleRGBImageDecoder(Decoder):
         sizes = reader.column(name)[["height", "width"]]
         if len(sizes) and np.any(sizes != sizes[0]):
             raise ValueError(
-                f"{name}: SimpleRGBImageDecoder is for images of one size, and those of {reader.file_name} differ; take "
-                "RandomResizedCropRGBImageDecoder or CenterCropRGBImageDecoder"
+                f"is for images of one size, and those of {reader.file_name} differ; take RandomResizedCropRGBImageDecoder or "
+                "CenterCropRGBImageDecoder"
             )
         return (int(sizes[0][0]), int(sizes[0][1])) if len(sizes) else (1, 1), {"step": "whole"}
 
@@ -87,10 +87,13 @@ class ResizedCropRGBImageDecoder(SimpleRGBImageDecoder):
         self.output_size = output_size
 
     def _size(self) -> Tuple[int, int]:
-        size = np.asarray(self.output_size).tolist()
-        if not isinstance(size, list) or len(size) != 2 or any(int(side) != side or side < 1 for side in size):
-            raise ValueError(f"{type(self).__name__}: output_size is height and width in pixels, not {self.output_size!r}")
+        size = np.asarray(self.output_size)
+        if size.shape != (2,) or size.dtype.kind not in "iuf" or np.any(size != size.astype(np.int64)):
+            raise ValueError(f"output_size is height and width in pixels, not {self.output_size!r}")
         return int(size[0]), int(size[1])
+
+    def plan(self, reader: Any, name: str) -> Tuple[Tuple[int, int], Dict[str, Any]]:
+        raise ValueError("is a decoder of your own; composer_loader decodes with FFCV's own alone")
 
 
 class RandomResizedCropRGBImageDecoder(ResizedCropRGBImageDecoder):
@@ -112,11 +115,16 @@ class CenterCropRGBImageDecoder(ResizedCropRGBImageDecoder):
         self.scale, self.ratio = None, ratio
 
     def plan(self, reader: Any, name: str) -> Tuple[Tuple[int, int], Dict[str, Any]]:
+        if np.ndim(self.ratio) != 0:
+            raise ValueError(f"ratio is one number, not {self.ratio!r}")
         return self._size(), {"step": "center_crop", "share": float(self.ratio)}
 
 
 def crop_step(scale: Sequence[float], ratio: Sequence[float]) -> Dict[str, Any]:
     """The native loader's random crop."""
+    for key, values in (("scale", scale), ("ratio", ratio)):
+        if np.shape(values) != (2,):
+            raise ValueError(f"{key} is two numbers, from and to, not {values!r}")
     return {"step": "random_resized_crop", "scale": [float(one) for one in scale], "ratio": [float(one) for one in ratio]}
 
 
@@ -156,8 +164,8 @@ class IntField(Field):
 
     def encode(self, value: Any, row: int) -> Tuple[Any, Optional[bytes]]:
         whole = int(value)
-        if whole != value:
-            raise ValueError(f"{value!r} is no whole number; FloatField is for others")
+        if whole != value or not -(2**63) <= whole < 2**63:
+            raise ValueError(f"{value!r} is no whole number of 64 bits; FloatField is for others")
         return whole, None
 
 
@@ -201,7 +209,7 @@ class JSONField(BytesField):
 
 
 class NDArrayField(Field):
-    """An array of one type and shape."""
+    """An array of one type and shape; what is written may have its numbers in another shape."""
 
     type_id, metadata_type, pointer, decoder = 4, np.dtype("<u8"), "", NDArrayDecoder
 
@@ -209,6 +217,7 @@ class NDArrayField(Field):
         self.dtype, self.shape = np.dtype(dtype), tuple(int(length) for length in shape)
         if not self.shape or len(self.shape) > 32 or 0 in self.shape:
             raise ValueError(f"{type(self).__name__}: shape has 1 to 32 lengths above 0, not {self.shape}")
+        self.bytes = self.dtype.itemsize * int(np.prod(self.shape))
         if self.dtype.hasobject:
             raise ValueError(f"{type(self).__name__}: dtype {self.dtype} has objects of Python in it")
 
@@ -232,7 +241,7 @@ class NDArrayField(Field):
 
     def encode(self, value: Any, row: int) -> Tuple[Any, Optional[bytes]]:
         array = np.asarray(value)
-        if array.dtype != self.dtype or array.shape != self.shape:
+        if array.dtype != self.dtype or array.size != np.prod(self.shape):
             raise ValueError(f"an array of {array.dtype}, {list(array.shape)}; the field has {self.dtype}, {list(self.shape)}")
         return 0, array.tobytes()
 
@@ -282,8 +291,9 @@ class RGBImageField(Field):
 
     def encode(self, value: Any, row: int) -> Tuple[Any, Optional[bytes]]:
         mode = getattr(value, "mode", "RGB")  # of an image of PIL
+        mode = mode if isinstance(mode, str) else "RGB"
         pixels = np.asarray(value)
-        if mode != "RGB" or pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+        if mode != "RGB" or pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:
             what = f"an image of PIL in mode {mode}" if mode != "RGB" else f"an array of {pixels.dtype}, {list(pixels.shape)}"
             raise ValueError(f'{what} is no RGB image: uint8 [H, W, 3], or .convert("RGB") of PIL\'s')
         is_jpeg, height, width, data = _native.pack_image(self._options, np.ascontiguousarray(pixels), row)

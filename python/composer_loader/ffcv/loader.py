@@ -3,6 +3,8 @@
 import enum
 import hashlib
 import os
+import threading
+import weakref
 from collections.abc import Mapping as _Mapping
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -11,7 +13,7 @@ import torch
 
 from .. import _loader, _native
 from ._plan import Plan
-from .fields import Decoder, SimpleRGBImageDecoder
+from .fields import FIELDS, Decoder
 from .pipeline import PipelineSpec
 from .reader import Reader
 from .transforms import ToTensor
@@ -55,7 +57,7 @@ class Loader(_loader.Loader):
         indices: the numbers of the samples that take part.
         pipelines: for each field its operations, the decoder first; a PipelineSpec, also under a name of its own; or None:
             the batch leaves the field out. Default: the field's decoder and ToTensor.
-        custom_fields: classes of fields of a type of the writer's own.
+        custom_fields: has no effect: fields of a type of the writer's own are refused.
         drop_last: whether an epoch leaves out an incomplete last batch.
         batches_ahead: batches kept ready, at least 1.
         recompile: has no effect: nothing is compiled.
@@ -73,6 +75,7 @@ class Loader(_loader.Loader):
     """
 
     _iteration = _Epoch
+    _advice = ""
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class Loader(_loader.Loader):
         arguments = dict(locals())
         del arguments["self"]
         self._arguments = arguments
+        self._drawn: Optional[int] = None
         self._open()
 
     def _open(self, place: Optional[Tuple[int, int]] = None) -> None:
@@ -105,11 +109,16 @@ class Loader(_loader.Loader):
                 raise ValueError(f"{name}: {value!r} is no whole number; FFCV's arguments are (fname, batch_size, num_workers, os_cache, order, ...)")
         if _loader._whole("batches_ahead", a["batches_ahead"]) < 1:
             raise ValueError("batches_ahead: is at least 1")
-        self.fname, self.batches_ahead, self.distributed = os.fspath(a["fname"]), a["batches_ahead"], bool(a["distributed"])
-        self._drew = a["seed"] is None and not self.distributed
-        self.seed = _loader._whole("seed", a["seed"]) if a["seed"] is not None else int(np.random.randint(0, 2**31 - 1)) if self._drew else 0
-        self.reader = Reader(a["fname"], a["custom_fields"])
+        self.fname, self.batches_ahead, self.distributed = _loader._path("fname", a["fname"]), a["batches_ahead"], bool(a["distributed"])
+        self.seed = self._chosen_seed()
+        self.reader = Reader(self.fname, a["custom_fields"])
+        unknown = [name for name, one in zip(self.reader.field_names, self.reader.field_descriptors) if one["type_id"] not in FIELDS]
+        if unknown:
+            raise ValueError(f"{unknown[0]}: is a field of {self.fname} of a type of its writer's own, which composer_loader cannot read")
         self.indices = self._indices(a["indices"])
+        workers = a["num_workers"] if a["num_workers"] > 0 else len(os.sched_getaffinity(0))
+        self._facts = {"num_workers": workers, "drop_last": bool(a["drop_last"])}  # orders of one's own read attributes
+        self._lock, self._position, self._goes_on, self._chosen = threading.RLock(), (0, 0), True, None
         self._rank, self._ranks = 0, 1
         if self.distributed:
             group = _loader._distributed()
@@ -124,6 +133,18 @@ class Loader(_loader.Loader):
         self._make_plans()
         self._enter(self._open_sets())
 
+    def _chosen_seed(self) -> int:
+        seed = self._arguments["seed"]
+        if seed is not None:
+            if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+                raise ValueError(f"seed: {seed!r} is no whole number from 0 on")
+            return int(seed)
+        if self.distributed:
+            return 0
+        if self._drawn is None:
+            self._drawn = int(np.random.randint(0, 2**31 - 1))
+        return self._drawn
+
     def _indices(self, indices: Optional[Sequence[int]]) -> Any:
         samples = self.reader.num_samples
         chosen = np.arange(samples) if indices is None else np.asarray(indices)
@@ -136,9 +157,9 @@ class Loader(_loader.Loader):
 
     def _order_of(self, order: Any) -> TraversalOrder:
         if isinstance(order, OrderOption):
-            return _ORDERS[order](self)
+            return _ORDERS[order](weakref.proxy(self))  # a cycle would keep the threads until it is collected
         if isinstance(order, type) and issubclass(order, TraversalOrder):
-            return order(self, **self._arguments["order_kwargs"])
+            return order(weakref.proxy(self), **self._arguments["order_kwargs"])
         raise ValueError(f"order: {order!r} is neither an OrderOption nor a class that derives from TraversalOrder")
 
     def _specs(self) -> Dict[str, PipelineSpec]:
@@ -183,12 +204,15 @@ class Loader(_loader.Loader):
     def _open_sets(self) -> List[_native.Set]:
         """A native set for each output that is an image; one of the rows alone where there is none."""
         a = self._arguments
+        self._positions: Optional[int] = None
         order = self._ordered(0)
-        repeats = len(np.unique(order)) < len(order)
+        self._positions = len(order)
+        # Draws depend on the sample's number, or, where it may come again, on its place in the rank's epoch.
+        repeats = not isinstance(self.order, OrderOption) or len(np.unique(self.indices)) < len(self.indices)
         common = {
             "source": self.fname,
             "batch_size": a["batch_size"],
-            "num_workers": a["num_workers"] if a["num_workers"] > 0 else len(os.sched_getaffinity(0)),
+            "num_workers": self._facts["num_workers"],
             "prefetch_factor": a["batches_ahead"],
             "drop_last": bool(a["drop_last"]),
             "ffcv_exact": bool(a["ffcv_exact"]),
@@ -199,17 +223,16 @@ class Loader(_loader.Loader):
             "rank": 0,
             "world_size": 1,
         }
-        # Draws depend on the sample's number, or, where it repeats, on its place in the rank's epoch.
-        apart = self._rank if self._ranks * len(order) >= len(self.indices) + self._ranks else 0
-        self._opened_with = self._image_options()
+        opened_with = self._image_options()
         plans = [one for one in self._plans if one.options is not None]
         sets = []
-        for number, one in enumerate(self._opened_with):
-            seed = self.seed + 1_000_003 * (apart + number * self._ranks)
+        for number, one in enumerate(opened_with):
+            seed = self.seed % 2**62 + 1_000_003 * ((self._rank if repeats else 0) + number * self._ranks)
             try:
                 sets.append(_native.Set(_loader._plain({**common, **one, "seed": seed})))
             except ValueError as error:
                 raise ValueError(plans[number].in_its_words(str(error)) if plans else str(error)) from None
+        self._opened_with = opened_with
         return sets
 
     def _image_options(self) -> List[Dict[str, Any]]:
@@ -235,7 +258,7 @@ class Loader(_loader.Loader):
         if order.ndim != 1 or wrong.size:
             what = f"there is no sample {wrong[0]}" if wrong.size else "it has more than one dimension"
             raise ValueError(f"order: {type(self.traversal_order).__name__}.sample_order({epoch}): {what}")
-        return order
+        return order[: self._positions]
 
     # Attributes of FFCV's Loader.
 
@@ -267,10 +290,10 @@ class Loader(_loader.Loader):
         del others[field_name]
         if field_name in a["pipelines"]:
             others[field_name] = a["pipelines"][field_name]
-        only = {**a, "pipelines": others, "order": OrderOption.SEQUENTIAL, "distributed": False, "drop_last": False}
+        only = {**a, "seed": self.seed, "pipelines": others, "order": OrderOption.SEQUENTIAL, "distributed": False, "drop_last": False}
         with Loader(**only) as loader:
             chosen = [bool(condition(value)) for (values,) in loader for value in values]
-        return Loader(**{**a, "seed": self.seed, "indices": self.indices[np.array(chosen, bool)]})
+        return Loader(**{**a, "indices": self.indices[np.array(chosen, bool)]})
 
     # What composer_loader.Loader leaves open.
 
@@ -278,14 +301,19 @@ class Loader(_loader.Loader):
         return f"Loader({self.fname!r}, batch_size={self.batch_size}, order={self.order}, outputs: {', '.join(self.pipeline_specs)})"
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        if self._drew and isinstance(state, dict) and "seed" in state and state["seed"] != self.seed:
-            self.seed = _loader._whole("seed", state["seed"])
-            self.traversal_order = self._order_of(self.order)
-            self._reopen_sets()
-        super().load_state_dict(state)
+        if self._drawn is None or not isinstance(state, dict) or state.get("seed") == self.seed:
+            return super().load_state_dict(state)
+        super().load_state_dict({**state, "seed": self.seed})
+        self._drawn = self.seed = _loader._whole("seed", state.get("seed"))
+        self.traversal_order = self._order_of(self.order)
+        self._reopen_sets()
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**super().__getstate__(), "arguments": {**self._arguments, "seed": self.seed}}
+        return {**super().__getstate__(), "drawn": self._drawn}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self._drawn = state["drawn"]
+        super().__setstate__(state)
 
     def __iter__(self) -> Iterator[Any]:
         if not self._closed and os.getpid() == self._pid:
@@ -311,9 +339,11 @@ class Loader(_loader.Loader):
         order = self._ordered(epoch)
         for one in (stream, *stream.others):
             one.set_order(epoch, order)
+        stream.order = order
 
     def _parts(self, iteration: Any, batch: _native.Batch) -> Tuple[Any, ...]:
         samples = _loader._copied(batch.samples, (batch.shape[0],), np.int64)
+        self._want_later(iteration)
         streams = iter((iteration.stream, *iteration.stream.others))
         parts = []
         for plan in self._plans:
@@ -322,7 +352,7 @@ class Loader(_loader.Loader):
             else:
                 stream = next(streams)
                 value = iteration._images(batch if stream is iteration.stream else iteration._next_of(stream), stream)
-            value = plan.on_cpu(value, samples)
+            value = _checked(plan.on_cpu, value, samples)
             if plan.device is not None and not value.is_pinned():
                 value = value.pin_memory()
             parts.append(value)
@@ -334,4 +364,22 @@ class Loader(_loader.Loader):
         )
 
     def _finished(self, parts: Tuple[Any, ...]) -> Tuple[Any, ...]:
-        return tuple(plan.on_gpu(part) for plan, part in zip(self._plans, parts))
+        return tuple(_checked(plan.on_gpu, part) for plan, part in zip(self._plans, parts))
+
+    def _want_later(self, iteration: Any) -> None:
+        """Has the system read the values of the batch that comes `batches_ahead` later; before the first, of those in between."""
+        size, ahead = self.batch_size, self.batches_ahead
+        batch = iteration._fetched
+        first = batch + 1 if batch == iteration._began else batch + ahead
+        later = iteration.stream.order[first * size : (batch + ahead + 1) * size]
+        for plan in self._plans:
+            if plan.options is None and len(later):
+                self.reader.want(plan.field, later)
+
+
+def _checked(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The function's result. StopIteration would end the loop around the Loader."""
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        raise RuntimeError("an operation of the pipeline raised StopIteration") from error

@@ -1,5 +1,6 @@
 """The tables of a .beton file: header, fields and rows."""
 
+import mmap
 import os
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -39,6 +40,7 @@ class Reader:
     def __init__(self, fname: Any, custom_handlers: Optional[Mapping[str, Any]] = None) -> None:
         self._fname = os.fspath(fname)
         self._bytes: Any = None  # the whole file, mapped once it is needed
+        self._advised: Any = None  # the same, for want()
         if "://" in self._fname:
             raise ValueError(f"{self._fname}: composer_loader.ffcv reads local files; composer_loader.Loader reads from stores too")
         header = self._table(HEADER, 1, 0, "header")[0]
@@ -78,8 +80,24 @@ class Reader:
         """What the rows have of a field."""
         return self.metadata[f"f{self.field_names.index(name)}"]
 
+    def want(self, name: str, samples: Any) -> None:
+        """Has the system read these samples' data of a field, in the background."""
+        field, column = self.handlers[name], self.column(name)
+        if field is None or field.pointer is None:
+            return
+        rows = column[samples]
+        begins = rows[field.pointer] if field.pointer else rows
+        ends = begins + (rows["size"] if field.pointer else np.uint64(field.bytes))
+        if self._advised is None:
+            with open(self._fname, "rb") as file:
+                self._advised = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        for begin, end in zip(begins.tolist(), ends.tolist()):
+            begin -= begin % mmap.PAGESIZE
+            if begin < end <= len(self._advised):
+                self._advised.madvise(mmap.MADV_WILLNEED, begin, end - begin)
+
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_bytes": None}
+        return {**self.__dict__, "_bytes": None, "_advised": None}
 
     def pages(self) -> Any:
         """The page that each row's data lie in."""

@@ -159,19 +159,26 @@ class NormalizeImage(BatchOperation):
             raise ValueError("NormalizeImage: mean and std have three numbers each, and those of std are above 0")
         self.dtype = np.dtype(type)
         self.table = ((np.arange(256)[:, None] - self.mean) / self.std).astype(self.dtype)
+        self._tables: Dict[torch.device, torch.Tensor] = {}
 
     def apply(self, batch: Any, samples: Any) -> Any:
         if batch.dtype not in (np.uint8, torch.uint8):
             raise ValueError(f"NormalizeImage: the images are {batch.dtype}, not uint8: they were converted before")
         if isinstance(batch, np.ndarray):
             return self.table[batch, np.arange(3)]
-        table = torch.from_numpy(self.table).to(batch.device)
+        if batch.device not in self._tables:
+            self._tables[batch.device] = torch.from_numpy(self.table).to(batch.device)
+        table = self._tables[batch.device]
         channels = 1 if batch.shape[1] == 3 and (batch.shape[3] != 3 or not batch.is_contiguous()) else 3
         result = torch.empty_like(batch, dtype=table.dtype)
         for channel in range(3):
             values = table[:, channel].index_select(0, batch.select(channels, channel).reshape(-1).int())
             result.select(channels, channel).copy_(values.view(result.select(channels, channel).shape))
         return result
+
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_tables": {}}
 
 
 class Convert(BatchOperation):
@@ -181,7 +188,11 @@ class Convert(BatchOperation):
 
     def __init__(self, target_dtype: Any) -> None:
         super().__init__()
-        self.target_dtype = target_dtype if isinstance(target_dtype, torch.dtype) else getattr(torch, np.dtype(target_dtype).name)
+        try:
+            is_torchs = isinstance(target_dtype, torch.dtype)
+            self.target_dtype = target_dtype if is_torchs else getattr(torch, np.dtype(target_dtype).name)
+        except (TypeError, AttributeError):
+            raise ValueError(f"Convert: {target_dtype!r} is no type of PyTorch's; torch.float32, for instance") from None
 
     def apply(self, batch: Any, samples: Any) -> Any:
         return batch.type(self.target_dtype)
@@ -290,19 +301,19 @@ class Poison(BatchOperation):
 class ReplaceLabel(BatchOperation):
     """The label ``new_label`` for the samples ``indices``."""
 
+    takes = "array"
+
     def __init__(self, indices: Any, new_label: int) -> None:
         super().__init__()
         self.indices, self.new_label = np.asarray(indices), new_label
 
     def apply(self, batch: Any, samples: Any) -> Any:
-        chosen = np.isin(samples, self.indices)
-        batch[torch.from_numpy(chosen) if isinstance(batch, torch.Tensor) else chosen] = self.new_label
+        batch[np.isin(samples, self.indices)] = self.new_label
         return batch
 
 
 def _colour(fill: Any) -> Any:
     """Three numbers from 0 to 255, truncated as FFCV does."""
-    numbers = [int(one) for one in np.broadcast_to(np.asarray(fill), 3)]
-    if any(one < 0 or one > 255 for one in numbers):
-        raise ValueError(f"fill: {fill!r} is not a colour of three numbers from 0 to 255")
-    return numbers
+    if np.shape(fill) not in ((), (1,), (3,)) or np.any(np.asarray(fill) < 0) or np.any(np.asarray(fill) >= 256):
+        raise ValueError(f"fill is a colour of three numbers from 0 to 255, not {fill!r}")
+    return [int(one) for one in np.broadcast_to(np.asarray(fill), 3)]

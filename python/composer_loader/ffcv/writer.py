@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Mapping as _Mapping
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from .reader import ALLOCATION, DESCRIPTOR, HEADER, metadata_type
 __all__ = ["DatasetWriter"]
 
 _NAME_BYTES = 16
+_MOST_SAMPLES = 16  # of a chunk: each process has two of them in memory
 
 
 class DatasetWriter:
@@ -29,17 +31,17 @@ class DatasetWriter:
     """
 
     def __init__(self, fname: Any, fields: Mapping[str, Field], page_size: int = 1 << 23, num_workers: int = -1) -> None:
-        if page_size & (page_size - 1) or not 1 << 21 <= page_size < 1 << 32:
+        if page_size != int(page_size) or int(page_size) & (int(page_size) - 1) or not 1 << 21 <= page_size < 1 << 32:
             raise ValueError(f"page_size: {page_size} is no power of two from 2 MiB below 4 GiB")
-        if not fields:
-            raise ValueError("fields: name one at least")
+        if not isinstance(fields, _Mapping) or not fields:
+            raise ValueError("fields: is a dict of names and fields, with one at least")
         for name, field in fields.items():
             if not isinstance(field, Field):
                 hint = ", with brackets behind it" if isinstance(field, type) else ""
                 raise ValueError(f"fields: {name}: {field!r} is no field of composer_loader.ffcv.fields{hint}")
             if not name.isascii() or not name.isprintable() or not 0 < len(name) <= _NAME_BYTES:
                 raise ValueError(f"fields: {name!r}: a name has 1 to 16 letters of ASCII")
-        self.fname, self.fields, self.page_size = os.fspath(fname), dict(fields), page_size
+        self.fname, self.fields, self.page_size = os.fspath(fname), dict(fields), int(page_size)
         self.num_workers = num_workers if num_workers > 0 else len(os.sched_getaffinity(0))
         self.metadata_type = metadata_type(list(self.fields.values()))
 
@@ -50,7 +52,7 @@ class DatasetWriter:
 
         Args:
             indices: default: all, in order.
-            chunksize: samples that a process takes at a time.
+            chunksize: samples that a process takes at a time, at most 16.
             shuffle_indices: draws the rows' order from NumPy's generator.
 
         Raises:
@@ -60,8 +62,9 @@ class DatasetWriter:
         rows = np.arange(len(dataset)) if indices is None else np.array(indices, np.int64)
         if shuffle_indices:
             np.random.shuffle(rows)
-        chunks = [rows[first : first + max(1, chunksize)] for first in range(0, len(rows), max(1, chunksize))]
-        samples = _Encoded(dataset, list(self.fields.items()), chunks, max(1, chunksize))
+        size = min(max(1, chunksize), _MOST_SAMPLES)
+        chunks = [rows[first : first + size] for first in range(0, len(rows), size)]
+        samples = _Encoded(dataset, list(self.fields.items()), chunks, size)
         workers = min(self.num_workers, len(chunks))
         loader = torch.utils.data.DataLoader(
             samples, batch_size=None, num_workers=workers if workers > 1 else 0, collate_fn=_as_it_is
@@ -96,6 +99,8 @@ class DatasetWriter:
                     for sample in chunk:
                         at = self._add(file, metadata, row, sample, at, regions, rows)
                         row += 1
+                if row != len(rows):
+                    raise RuntimeError(f"{self.fname}: {row} of {len(rows)} samples came")
                 end = -(-at // self.page_size) * self.page_size if regions else table + metadata.nbytes
                 file.truncate(end)
                 file.seek(end)
@@ -149,19 +154,25 @@ class _Encoded(torch.utils.data.Dataset):
         return [self._encoded(int(number), first + i) for i, number in enumerate(self.chunks[chunk])]
 
     def _encoded(self, number: int, row: int) -> Any:
-        sample = self.dataset[number]
-        if isinstance(sample, Mapping):  # Hugging Face's
+        try:
+            sample = self.dataset[number]
+        except StopIteration as error:  # DataLoader would take it for the end
+            raise RuntimeError(f"sample {number}: the data set raised StopIteration") from error
+        if isinstance(sample, _Mapping):  # Hugging Face's
             missing = [name for name, _ in self.fields if name not in sample]
             if missing:
                 raise ValueError(f"sample {number}: has no {', '.join(missing)}; it has {', '.join(map(str, sample))}")
             sample = [sample[name] for name, _ in self.fields]
-        if not isinstance(sample, (list, tuple)) or len(sample) != len(self.fields):
-            raise ValueError(f"sample {number}: is {type(sample).__name__}, not a tuple of {len(self.fields)} values, one for each field")
+        # As with FFCV, values beyond the fields are left out.
+        count = len(sample) if hasattr(sample, "__len__") and not isinstance(sample, (str, bytes)) else 0
+        if count < len(self.fields):
+            what = f"{type(sample).__name__} of {count} values" if count else type(sample).__name__
+            raise ValueError(f"sample {number}: is {what}, not a tuple of {len(self.fields)}, one for each field")
         encoded = []
         for (name, field), value in zip(self.fields, sample):
             try:
                 encoded.append(field.encode(value, row))
-            except (TypeError, ValueError, AttributeError) as error:
+            except (AttributeError, OverflowError, TypeError, ValueError) as error:
                 raise ValueError(f"sample {number}: {name}: {error}") from None
         return encoded
 
