@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import importlib
 import json
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -600,7 +601,14 @@ class Refused(Cases):
         self.refused("label: ReplaceLabel|before ToTensor", make, [simple], label)
         self.refused("CenterCropRGBImageDecoder|ratio", make, [CenterCropRGBImageDecoder((8, 8), (1, 1))])
         self.refused("RandomResizedCropRGBImageDecoder|scale", make, [RandomResizedCropRGBImageDecoder((8, 8), 0.5)])
-        self.refused("Convert|FloatTensor", Convert, "torch.FloatTensor")
+        self.refused("Convert|Half", Convert, "Half")
+        for half in ("torch.HalfTensor", torch.HalfTensor, torch.cuda.HalfTensor, np.float16):
+            self.assertEqual(Convert(half).target_dtype, torch.float16)
+        self.refused("ToTorchImage", make, [simple, ToTensor(), ToTorchImage(), ToTorchImage()])
+        self.refused("transforms=", Loader, self.path, 8, pipelines={"image": PipelineSpec("image", [simple])})
+        self.refused("Label", Loader, self.jpegs, 8, pipelines={"Label": [IntDecoder()]})
+        loader = make([simple], [IntDecoder(), ToTensor(), Squeeze(5)])
+        self.refused("label: Squeeze", next, iter(loader), error=IndexError)
         self.refused("RandomHorizontalFlip|ToTensor|decoder", make, [simple, ToTensor(), RandomHorizontalFlip()])
         self.refused("Cutout|NormalizeImage", make, [simple, NormalizeImage(MEAN, STD, np.float32), Cutout(3)])
         self.refused("ToTorchImage|behind ToTensor", make, [simple, ToTorchImage()])
@@ -811,6 +819,16 @@ class Written(Cases):
                 self.write(Failing(), name="wrong.beton", workers=workers, chunksize=5)
             self.refused("sample 33", self.write, Ending(), name="wrong.beton", workers=workers, error=RuntimeError)
         self.assertFalse(os.path.exists(os.path.join(self.folder, "wrong.beton")))
+        self.assertFalse(multiprocessing.active_children())
+        self.refused("indices|bool", self.write, self.data, indices=np.arange(SAMPLES) > 5)
+        self.refused("indices|float", self.write, self.data, indices=[1.5])
+        self.refused("indices|99", self.write, self.data, indices=[99])
+        self.refused("regular file", self.write, self.data, name=".")
+        self.refused("ReplaceLabel|bool", ReplaceLabel, np.arange(4) > 2, 1)
+        os.symlink(os.path.join(self.folder, "target.beton"), os.path.join(self.folder, "link.beton"))
+        self.write(self.data, name="link.beton")
+        self.assertTrue(os.path.isfile(os.path.join(self.folder, "target.beton")))
+        self.assertTrue(os.path.islink(os.path.join(self.folder, "link.beton")))
         self.refused("sample 0|label", write, (image, 1 << 70))
         self.refused("sample 0|image", write, (np.zeros((0, 5, 3), np.uint8), 1))
         self.refused("sample 0|float32", write, (torch.zeros(5, 5, 3), 1))

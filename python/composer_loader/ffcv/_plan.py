@@ -43,6 +43,8 @@ class Plan:
             )
         if spec.source not in reader.handlers:
             raise ValueError(f"{output}: {reader.file_name} has no field {spec.source!r}; it has {', '.join(reader.handlers)}")
+        if isinstance(spec.decoder, (list, tuple)):
+            raise ValueError(f"{output}: PipelineSpec's second argument is the decoder; did you mean transforms=?")
         self.output, self.field = output, spec.source
         expected = reader.handlers[self.field].get_decoder_class()
         self.decoder = spec.decoder if spec.decoder is not None else expected()
@@ -120,6 +122,8 @@ class Plan:
 
     def _check_types(self, operations: List[Any]) -> None:
         kind = "array"
+        if sum(isinstance(one, ToTorchImage) for one in operations) > 1:
+            raise ValueError(f"{self.output}: ToTorchImage comes twice")
         for one in operations:
             if one.takes not in (kind, "both"):
                 where = "behind ToTensor" if kind == "array" else "before ToTensor"
@@ -168,13 +172,21 @@ class Plan:
                 continue
             if is_array and isinstance(value, torch.Tensor):
                 value = value.numpy()
-            value = one.apply(value, samples)
+            value = self._applied(one, value, samples)
         return value.numpy() if is_array and isinstance(value, torch.Tensor) else value
 
     def on_gpu(self, value: Any) -> Any:
         for one in self.after:
-            value = one.apply(value, None)
+            value = self._applied(one, value, None)
         return value
+
+    def _applied(self, one: BatchOperation, value: Any, samples: Any) -> Any:
+        try:
+            return one.apply(value, samples)
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
+            if type(error) not in (IndexError, RuntimeError, TypeError, ValueError):
+                raise
+            raise type(error)(f"{self.output}: {_name(one)}: {error}") from error
 
 
 def _name(one: Any) -> str:

@@ -128,6 +128,17 @@ def crop_step(scale: Sequence[float], ratio: Sequence[float]) -> Dict[str, Any]:
     return {"step": "random_resized_crop", "scale": [float(one) for one in scale], "ratio": [float(one) for one in ratio]}
 
 
+def sample_numbers(numbers: Any, name: str, most: int) -> Any:
+    """Numbers of samples below `most`, as int64 of one dimension. Raises ValueError naming `name`; a mask is none."""
+    chosen = np.asarray(numbers)
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+        raise ValueError(f"{name}: are the numbers of samples, in one dimension, not {chosen.dtype} {list(chosen.shape)}")
+    wrong = chosen[(chosen < 0) | (chosen >= most)] if chosen.size else chosen
+    if wrong.size:
+        raise ValueError(f"{name}: there is no sample {wrong[0]}; there are {most}")
+    return chosen.astype(np.int64)
+
+
 class Field:
     """What a sample has under a name.
 

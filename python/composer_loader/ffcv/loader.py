@@ -13,7 +13,7 @@ import torch
 
 from .. import _loader, _native
 from ._plan import Plan
-from .fields import FIELDS, Decoder
+from .fields import FIELDS, Decoder, sample_numbers
 from .pipeline import PipelineSpec
 from .reader import Reader
 from .transforms import ToTensor
@@ -147,13 +147,7 @@ class Loader(_loader.Loader):
 
     def _indices(self, indices: Optional[Sequence[int]]) -> Any:
         samples = self.reader.num_samples
-        chosen = np.arange(samples) if indices is None else np.asarray(indices)
-        if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-            raise ValueError(f"indices: are the numbers of samples, in one dimension, not {chosen.dtype} {list(chosen.shape)}")
-        wrong = chosen[(chosen < 0) | (chosen >= samples)] if chosen.size else chosen
-        if wrong.size:
-            raise ValueError(f"indices: there is no sample {wrong[0]}; {self.fname} has {samples}")
-        return chosen.astype(np.int64)
+        return np.arange(samples) if indices is None else sample_numbers(indices, "indices", samples)
 
     def _order_of(self, order: Any) -> TraversalOrder:
         if isinstance(order, OrderOption):
@@ -175,7 +169,7 @@ class Loader(_loader.Loader):
                 raise ValueError(f"{name}: its pipeline is {type(one).__name__}; it is a list of operations, a PipelineSpec or None")
             elif one is not None:
                 one = PipelineSpec(name, None, one)
-            if one is None and name not in self.reader.handlers:
+            if name not in self.reader.handlers and not isinstance(pipelines[name], PipelineSpec):
                 raise ValueError(f"{name}: {self.fname} has no such field; it has {', '.join(self.reader.handlers)}")
             given[name] = one
         names = [*self.reader.handlers, *(name for name in given if name not in self.reader.handlers)]

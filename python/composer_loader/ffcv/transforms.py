@@ -5,7 +5,7 @@ from typing import Any, Dict, Sequence, Tuple
 import numpy as np
 import torch
 
-from .fields import crop_step
+from .fields import crop_step, sample_numbers
 from .pipeline import Operation
 
 __all__ = [
@@ -163,7 +163,7 @@ class NormalizeImage(BatchOperation):
 
     def apply(self, batch: Any, samples: Any) -> Any:
         if batch.dtype not in (np.uint8, torch.uint8):
-            raise ValueError(f"NormalizeImage: the images are {batch.dtype}, not uint8: they were converted before")
+            raise ValueError(f"the images are {batch.dtype}, not uint8: they were converted before")
         if isinstance(batch, np.ndarray):
             return self.table[batch, np.arange(3)]
         if batch.device not in self._tables:
@@ -189,9 +189,11 @@ class Convert(BatchOperation):
     def __init__(self, target_dtype: Any) -> None:
         super().__init__()
         try:
-            is_torchs = isinstance(target_dtype, torch.dtype)
-            self.target_dtype = target_dtype if is_torchs else getattr(torch, np.dtype(target_dtype).name)
-        except (TypeError, AttributeError):
+            if isinstance(target_dtype, str) and target_dtype.startswith("torch."):
+                target_dtype = torch.empty(0).type(target_dtype).dtype
+            own = getattr(target_dtype, "dtype", target_dtype)  # of torch.HalfTensor
+            self.target_dtype = own if isinstance(own, torch.dtype) else getattr(torch, np.dtype(target_dtype).name)
+        except (TypeError, AttributeError, ValueError):
             raise ValueError(f"Convert: {target_dtype!r} is no type of PyTorch's; torch.float32, for instance") from None
 
     def apply(self, batch: Any, samples: Any) -> Any:
@@ -287,7 +289,7 @@ class Poison(BatchOperation):
 
     def __init__(self, mask: Any, alpha: Any, indices: Any, clamp: Tuple[int, int] = (0, 255)) -> None:
         super().__init__()
-        self.indices, self.clamp = np.asarray(indices), clamp
+        self.indices, self.clamp = sample_numbers(indices, "Poison: indices", 2**62), clamp
         self.rest = 1 - np.asarray(alpha, np.float64)[:, :, None]
         self.mask = np.asarray(mask, np.float64) * (1 - self.rest)
 
@@ -305,7 +307,7 @@ class ReplaceLabel(BatchOperation):
 
     def __init__(self, indices: Any, new_label: int) -> None:
         super().__init__()
-        self.indices, self.new_label = np.asarray(indices), new_label
+        self.indices, self.new_label = sample_numbers(indices, "ReplaceLabel: indices", 2**62), new_label
 
     def apply(self, batch: Any, samples: Any) -> Any:
         batch[np.isin(samples, self.indices)] = self.new_label

@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 import torch
 
-from .fields import Field
+from .fields import Field, sample_numbers
 from .reader import ALLOCATION, DESCRIPTOR, HEADER, metadata_type
 
 __all__ = ["DatasetWriter"]
@@ -18,7 +18,8 @@ _MOST_SAMPLES = 16  # of a chunk: each process has two of them in memory
 
 
 class DatasetWriter:
-    """Writes samples of Python, of any data set with ``[number]`` and ``len``, as a .beton file.
+    """Writes samples of Python, of any data set with ``[number]`` and ``len``, as a .beton file. Its processes are forked, so that
+    a data set must open files when it is asked for a sample, not before: processes that share a handle read from wrong places.
 
     Args:
         fname: the file. It is complete or not there: it gets its name at the end.
@@ -41,7 +42,8 @@ class DatasetWriter:
                 raise ValueError(f"fields: {name}: {field!r} is no field of composer_loader.ffcv.fields{hint}")
             if not name.isascii() or not name.isprintable() or not 0 < len(name) <= _NAME_BYTES:
                 raise ValueError(f"fields: {name!r}: a name has 1 to 16 letters of ASCII")
-        self.fname, self.fields, self.page_size = os.fspath(fname), dict(fields), int(page_size)
+        self.fname = os.path.realpath(fname) if os.fspath(fname) else ""  # what a link leads to
+        self.fields, self.page_size = dict(fields), int(page_size)
         self.num_workers = num_workers if num_workers > 0 else len(os.sched_getaffinity(0))
         self.metadata_type = metadata_type(list(self.fields.values()))
 
@@ -59,7 +61,8 @@ class DatasetWriter:
             ValueError: a sample does not fit the fields; the message names it.
             OSError: the file cannot be written. What the data set raises comes through, as PyTorch's DataLoader has it.
         """
-        rows = np.arange(len(dataset)) if indices is None else np.array(indices, np.int64)
+        rows = np.arange(len(dataset)) if indices is None else sample_numbers(indices, "indices", len(dataset))
+        self._check_place()
         if shuffle_indices:
             np.random.shuffle(rows)
         size = min(max(1, chunksize), _MOST_SAMPLES)
@@ -69,7 +72,22 @@ class DatasetWriter:
         loader = torch.utils.data.DataLoader(
             samples, batch_size=None, num_workers=workers if workers > 1 else 0, collate_fn=_as_it_is
         )
-        self._write(loader, rows)
+        chunks_of = iter(loader)
+        try:
+            self._write(chunks_of, rows)
+        except BaseException:
+            for worker in getattr(chunks_of, "_workers", []):  # else they are waited for when the iterator is collected
+                worker.terminate()
+            if hasattr(chunks_of, "_shutdown_workers"):
+                chunks_of._shutdown_workers()
+            raise
+
+    def _check_place(self) -> None:
+        folder = os.path.dirname(self.fname) or "."
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(f"{self.fname}: there is no folder {folder}")
+        if not self.fname or (os.path.exists(self.fname) and not os.path.isfile(self.fname)):
+            raise ValueError(f"fname: {self.fname!r} is no regular file")
 
     def from_webdataset(self, shards: List[str], pipeline: Callable[..., Any]) -> None:
         """Is not here: a Loader of composer_loader reads shards themselves."""
