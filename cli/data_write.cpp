@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -34,12 +33,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-const std::map<std::string, WriteMode> modes{{"keep", WriteMode::keep},
-                                             {"raw", WriteMode::raw},
-                                             {"jpg", WriteMode::jpg},
-                                             {"proportion", WriteMode::proportion},
-                                             {"smart", WriteMode::smart}};
 
 struct Setting {
   std::string format, source, output, split = "train", rows, mode, page_size = "auto",
@@ -181,7 +174,7 @@ std::shared_ptr<Source> open(const Setting& s) {
 }
 
 WriteMode mode_of(const Setting& s) {
-  if (!s.mode.empty()) return modes.at(s.mode);
+  if (!s.mode.empty()) return write_mode_words.at(s.mode);
   const bool pixels = s.format == "mnist" || s.format.starts_with("cifar") || s.format == "beton";
   return pixels ? WriteMode::keep : WriteMode::jpg;
 }

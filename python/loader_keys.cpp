@@ -345,11 +345,7 @@ PackOptions pack_options(const std::string& options) {
     read_fields(*values, collect(keys), "", problems);
   }
   if (!problems.empty()) throw ArgumentError(lines(problems));
-  const std::map<std::string, WriteMode> modes{{"raw", WriteMode::raw},
-                                               {"jpg", WriteMode::jpg},
-                                               {"smart", WriteMode::smart},
-                                               {"proportion", WriteMode::proportion}};
-  return {.mode = modes.at(keys.write_mode),
+  return {.mode = write_mode_words.at(keys.write_mode),
           .max_resolution = keys.max_resolution,
           .smart_threshold = keys.smart_threshold,
           .jpeg_quality = static_cast<int>(keys.jpeg_quality),

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/jpeg/requantize.h"
@@ -19,6 +21,14 @@ enum class WriteMode {
   proportion,  ///< JPEG with compress_probability, else pixels
   smart,       ///< JPEG where the pixels have more bytes than smart_threshold
 };
+
+/// The words of recipes and command lines.
+inline const std::map<std::string, WriteMode> write_mode_words{
+    {"keep", WriteMode::keep},
+    {"raw", WriteMode::raw},
+    {"jpg", WriteMode::jpg},
+    {"proportion", WriteMode::proportion},
+    {"smart", WriteMode::smart}};
 
 struct PackOptions {
   WriteMode mode = WriteMode::jpg;

@@ -172,15 +172,13 @@ int64_t Permutation::operator()(int64_t position) const {
 void GivenOrders::give(int64_t epoch, std::vector<int64_t> samples) {
   auto order = std::make_shared<const std::vector<int64_t>>(std::move(samples));
   const std::lock_guard guard(lock_);
-  orders_.clear();
-  orders_.emplace(epoch, std::move(order));
+  epoch_ = epoch, samples_ = std::move(order);
 }
 
 EpochOrder GivenOrders::of(int64_t epoch) const {
   const std::lock_guard guard(lock_);
-  const auto found = orders_.find(epoch);
-  if (found == orders_.end()) return {};
-  return [order = found->second](int64_t at) { return (*order)[static_cast<size_t>(at)]; };
+  if (epoch != epoch_) return {};
+  return [order = samples_](int64_t at) { return (*order)[static_cast<size_t>(at)]; };
 }
 
 Sampler::Sampler(const Source& source, OrderOptions options)

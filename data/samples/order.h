@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,14 +48,15 @@ class GivenOrders {
   const int64_t positions;
   const bool repeats, whole_pages;
 
-  /// Forgets earlier epochs. samples: `positions` numbers of samples.
+  /// Forgets the epoch before. samples: `positions` numbers of samples.
   void give(int64_t epoch, std::vector<int64_t> samples);
   /// Empty where the epoch was not given.
   EpochOrder of(int64_t epoch) const;
 
  private:
   mutable std::mutex lock_;
-  std::map<int64_t, std::shared_ptr<const std::vector<int64_t>>> orders_;
+  int64_t epoch_ = -1;
+  std::shared_ptr<const std::vector<int64_t>> samples_;
 };
 
 enum class OrderKind {

@@ -279,18 +279,7 @@ class Loader:
             raise ValueError("device: NumPy's arrays are on the CPU; give framework=\"torch\" or \"jax\"")
         if self._torch is None:
             return _import("jax").devices(device)[0] if isinstance(device, str) else device
-        try:
-            device = self._torch.device(device)
-        except (RuntimeError, TypeError) as error:
-            raise ValueError(f"device: {error}") from None
-        if device.type not in ("cpu", "cuda"):
-            raise ValueError(f"device: {device} is neither a CPU nor a GPU of CUDA; move the batches in the loop")
-        if device.type == "cuda":
-            if not self._torch.cuda.is_available():
-                raise ValueError(f"device: {device} is asked for, and this PyTorch sees no GPU")
-            if (device.index or 0) >= self._torch.cuda.device_count():
-                raise ValueError(f"device: {device} is asked for, and there are {self._torch.cuda.device_count()} GPUs")
-        return device
+        return _torch_device(self._torch, device)
 
     def _find_ranks(self, options: Dict[str, Any], place: Optional[Tuple[int, int]]) -> None:
         """This process's place, where the arguments leave it open and the environment does not tell it."""
@@ -814,6 +803,22 @@ def _distributed() -> Any:
 
 def _import(name: str) -> Any:
     return importlib.import_module(name)
+
+
+def _torch_device(torch: Any, device: Any) -> Any:
+    """The CPU, or a GPU that is there. Raises ValueError."""
+    try:
+        device = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device: {error}") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device: {device} is neither a CPU nor a GPU of CUDA; move the batches in the loop")
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ValueError(f"device: {device} is asked for, and this PyTorch sees no GPU")
+        if (device.index or 0) >= torch.cuda.device_count():
+            raise ValueError(f"device: {device} is asked for, and there are {torch.cuda.device_count()} GPUs")
+    return device
 
 
 def _framework(name: Optional[str]) -> str:

@@ -1,11 +1,12 @@
 """What the native loader does of a pipeline, and what is left to be done to its batches."""
 
 import re
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 import torch
 
+from .. import _loader
 from .fields import Decoder, SimpleRGBImageDecoder
 from .pipeline import Operation, PipelineSpec
 from .transforms import (
@@ -47,14 +48,14 @@ class Plan:
             raise ValueError(f"{output}: PipelineSpec's second argument is the decoder; did you mean transforms=?")
         self.output, self.field = output, spec.source
         expected = reader.handlers[self.field].get_decoder_class()
-        self.decoder = spec.decoder if spec.decoder is not None else expected()
+        self.decoder = spec.decoder
         if not isinstance(self.decoder, expected):
             raise ValueError(
                 f"{output}: {type(self.decoder).__name__} cannot decode the field {self.field}, "
                 f"{type(reader.handlers[self.field]).__name__}; {expected.__name__} can"
             )
-        if any(hasattr(self.decoder, name) for name in ("generate_code", "get_crop_generator")):
-            self._known(self.decoder)
+        if _is_own(self.decoder):
+            raise self._own(self.decoder)
         operations = [self._known(one) for one in spec.transforms]
         self.options: Optional[Dict[str, Any]] = None
         if isinstance(self.decoder, SimpleRGBImageDecoder):
@@ -63,29 +64,35 @@ class Plan:
             if isinstance(one, NativeOperation):
                 raise ValueError(f"{output}: {_name(one)} is for images; {self.field} is none")
         self._check_types(operations)
-        gpus = [i for i, one in enumerate(operations) if isinstance(one, ToDevice) and _gpu(one.device, output) is not None]
-        at = gpus[0] if gpus else len(operations)
+        at, self.device = self._gpu_of(operations)
         self.before: List[BatchOperation] = [one for one in operations[:at] if not isinstance(one, ToDevice)]
         self.after: List[BatchOperation] = operations[at + 1 :]
-        self.device = _gpu(operations[at].device, output) if gpus else None
         if self.options is not None:
             self._fold()
 
     def _known(self, one: Any) -> Operation:
         if isinstance(one, torch.nn.Module):
             return ModuleWrapper(one)
-        own = any(hasattr(one, name) for name in ("generate_code", "get_crop_generator", "declare_state_and_memory"))
-        if isinstance(one, (NativeOperation, BatchOperation)) and not own:
+        if isinstance(one, (NativeOperation, BatchOperation)) and not _is_own(one):
             return one
-        if isinstance(one, Decoder) and not own:
+        if isinstance(one, Decoder) and not _is_own(one):
             raise ValueError(f"{self.output}: {_name(one)} decodes: it is the first of a pipeline")
         if isinstance(one, Operation):
-            raise ValueError(
-                f"{self.output}: {_name(one)} is an operation of your own, which FFCV compiles with numba; composer_loader runs no "
-                "Python for single samples: make it a torch.nn.Module behind ToTensor, which gets the batch"
-            )
+            raise self._own(one)
         hint = ", without the brackets it needs" if isinstance(one, type) else ""
         raise ValueError(f"{self.output}: {one!r} is neither an operation nor a torch.nn.Module{hint}")
+
+    def _own(self, one: Operation) -> ValueError:
+        return ValueError(
+            f"{self.output}: {_name(one)} is an operation of your own, which FFCV compiles with numba; composer_loader runs no "
+            "Python for single samples: make it a torch.nn.Module behind ToTensor, which gets the batch"
+        )
+
+    def _gpu_of(self, operations: List[Any]) -> Tuple[int, Optional[torch.device]]:
+        """The place of the operation that moves to a GPU, and the GPU; the end, and None, where none does."""
+        moves = [(at, one) for at, one in enumerate(operations) if isinstance(one, ToDevice)]
+        devices = [(at, self._told(one, lambda: _loader._torch_device(torch, one.device))) for at, one in moves]
+        return next(((at, device) for at, device in devices if device.type == "cuda"), (len(operations), None))
 
     def _native(self, operations: List[Any], reader: Any) -> List[Any]:
         """Takes the first operations for the native loader, and returns the others."""
@@ -117,7 +124,7 @@ class Plan:
         """function(), whose error names the operation."""
         try:
             return function()
-        except (TypeError, ValueError) as error:
+        except (RuntimeError, TypeError, ValueError) as error:
             raise ValueError(f"{self.output}: {_name(one)}: {error}") from None
 
     def _check_types(self, operations: List[Any]) -> None:
@@ -142,10 +149,7 @@ class Plan:
         for number, one in enumerate(self.before):
             if not isinstance(one, moves) and not _is_of_pixels(one):
                 break
-            try:
-                image = one.apply(image, None)
-            except (RuntimeError, TypeError, ValueError) as error:
-                raise ValueError(f"{self.output}: {_name(one)}: {error}") from None
+            image = self._told(one, lambda: one.apply(image, None))
             channels_first = channels_first or isinstance(one, ToTorchImage)
             kind = str(image.dtype).rsplit(".")[-1]
             if not isinstance(one, moves) and kind in _OUTPUTS:
@@ -193,6 +197,11 @@ def _name(one: Any) -> str:
     return type(one.module if isinstance(one, ModuleWrapper) else one).__name__
 
 
+def _is_own(one: Any) -> bool:
+    """Whether it has code for FFCV's compiler, which none of the operations here has."""
+    return any(hasattr(one, name) for name in ("generate_code", "get_crop_generator", "declare_state_and_memory"))
+
+
 def _is_of_pixels(one: Any) -> bool:
     """Whether a result depends on one pixel's value and channel alone."""
     if isinstance(one, ModuleWrapper):
@@ -200,13 +209,3 @@ def _is_of_pixels(one: Any) -> bool:
         return module.__name__ == "Normalize" and module.__module__.startswith("torchvision.")
     return isinstance(one, (Convert, NormalizeImage))
 
-
-def _gpu(device: Any, output: str) -> Optional[torch.device]:
-    """None: the device is the CPU."""
-    try:
-        device = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"{output}: ToDevice: {error}") from None
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"{output}: ToDevice: {device} is neither a CPU nor a GPU of CUDA; move the batches in the loop")
-    return device if device.type == "cuda" else None

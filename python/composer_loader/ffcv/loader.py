@@ -127,6 +127,8 @@ class Loader(_loader.Loader):
             self._rank, self._ranks = group.get_rank(), group.get_world_size()
         self.order = a["order"]
         self.traversal_order = self._order_of(self.order)
+        self._positions: Optional[int] = None
+        self._positions = len(self._ordered(0))  # of every epoch
         self.pipeline_specs = self._specs()
         self._framework, self._torch, self._layout, self._size_of = "torch", torch, "nhwc", None
         self._place_given, self._place_open = True, False
@@ -192,15 +194,12 @@ class Loader(_loader.Loader):
         devices = {one.device for one in self._plans if one.device is not None}
         if len(devices) > 1:
             raise ValueError(f"pipelines: ToDevice names {' and '.join(sorted(map(str, devices)))}; a Loader's batches go to one GPU")
-        self._device = self._checked_device(devices.pop()) if devices else None
+        self._device = devices.pop() if devices else None
         self._pins = bool(torch.cuda.is_available())
 
     def _open_sets(self) -> List[_native.Set]:
         """A native set for each output that is an image; one of the rows alone where there is none."""
         a = self._arguments
-        self._positions: Optional[int] = None
-        order = self._ordered(0)
-        self._positions = len(order)
         # Draws depend on the sample's number, or, where it may come again, on its place in the rank's epoch.
         repeats = not isinstance(self.order, OrderOption) or len(np.unique(self.indices)) < len(self.indices)
         common = {
@@ -211,7 +210,7 @@ class Loader(_loader.Loader):
             "drop_last": bool(a["drop_last"]),
             "ffcv_exact": bool(a["ffcv_exact"]),
             "order": "given",
-            "positions": len(order),
+            "positions": self._positions,
             "repeats": repeats,
             "whole_pages": isinstance(self.traversal_order, QuasiRandom),
             "rank": 0,
@@ -247,12 +246,9 @@ class Loader(_loader.Loader):
         self._facts = {**self._facts, **own, "batch_size": int(self._arguments["batch_size"]) * self._ranks}
 
     def _ordered(self, epoch: int) -> Any:
-        order = np.ascontiguousarray(self.traversal_order.sample_order(epoch), np.int64)
-        wrong = order[(order < 0) | (order >= self.reader.num_samples)]
-        if order.ndim != 1 or wrong.size:
-            what = f"there is no sample {wrong[0]}" if wrong.size else "it has more than one dimension"
-            raise ValueError(f"order: {type(self.traversal_order).__name__}.sample_order({epoch}): {what}")
-        return order[: self._positions]
+        order = np.asarray(self.traversal_order.sample_order(epoch), np.int64)
+        name = f"order: {type(self.traversal_order).__name__}.sample_order({epoch})"
+        return sample_numbers(order, name, self.reader.num_samples)[: self._positions]
 
     # Attributes of FFCV's Loader.
 

@@ -39,8 +39,7 @@ class Reader:
 
     def __init__(self, fname: Any, custom_handlers: Optional[Mapping[str, Any]] = None) -> None:
         self._fname = os.fspath(fname)
-        self._bytes: Any = None  # the whole file, mapped once it is needed
-        self._advised: Any = None  # the same, for want()
+        self._mapping: Optional[mmap.mmap] = None  # of the whole file, once it is needed
         if "://" in self._fname:
             raise ValueError(f"{self._fname}: composer_loader.ffcv reads local files; composer_loader.Loader reads from stores too")
         header = self._table(HEADER, 1, 0, "header")[0]
@@ -88,16 +87,14 @@ class Reader:
         rows = column[samples]
         begins = rows[field.pointer] if field.pointer else rows
         ends = begins + (rows["size"] if field.pointer else np.uint64(field.bytes))
-        if self._advised is None:
-            with open(self._fname, "rb") as file:
-                self._advised = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        mapping = self._mapped()
         for begin, end in zip(begins.tolist(), ends.tolist()):
             begin -= begin % mmap.PAGESIZE
-            if begin < end <= len(self._advised):
-                self._advised.madvise(mmap.MADV_WILLNEED, begin, end - begin)
+            if begin < end <= len(mapping):
+                mapping.madvise(mmap.MADV_WILLNEED, begin, end - begin)
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_bytes": None, "_advised": None}
+        return {**self.__dict__, "_mapping": None}
 
     def pages(self) -> Any:
         """The page that each row's data lie in."""
@@ -110,11 +107,16 @@ class Reader:
     def region(self, name: str, pointer: Any, size: Any) -> Any:
         """The bytes of a field that lie there."""
         begin, end = int(pointer), int(pointer) + int(size)
-        if self._bytes is None:
-            self._bytes = np.memmap(self._fname, np.uint8, "r")
-        if end > len(self._bytes):
+        mapping = self._mapped()
+        if end > len(mapping):
             raise ValueError(f"{self._fname}: is damaged: a row's {name} lies behind its end")
-        return self._bytes[begin:end]
+        return np.frombuffer(mapping, np.uint8)[begin:end]
+
+    def _mapped(self) -> mmap.mmap:
+        if self._mapping is None:
+            with open(self._fname, "rb") as file:
+                self._mapping = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        return self._mapping
 
     def _table(self, dtype: Any, count: int, begin: int, what: str) -> Any:
         if count < 0 or begin + count * dtype.itemsize > os.path.getsize(self._fname):

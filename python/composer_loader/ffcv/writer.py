@@ -42,7 +42,7 @@ class DatasetWriter:
                 raise ValueError(f"fields: {name}: {field!r} is no field of composer_loader.ffcv.fields{hint}")
             if not name.isascii() or not name.isprintable() or not 0 < len(name) <= _NAME_BYTES:
                 raise ValueError(f"fields: {name!r}: a name has 1 to 16 letters of ASCII")
-        self.fname = os.path.realpath(fname) if os.fspath(fname) else ""  # what a link leads to
+        self.fname = os.path.realpath(fname)  # what a link leads to
         self.fields, self.page_size = dict(fields), int(page_size)
         self.num_workers = num_workers if num_workers > 0 else len(os.sched_getaffinity(0))
         self.metadata_type = metadata_type(list(self.fields.values()))
@@ -65,10 +65,8 @@ class DatasetWriter:
         self._check_place()
         if shuffle_indices:
             np.random.shuffle(rows)
-        size = min(max(1, chunksize), _MOST_SAMPLES)
-        chunks = [rows[first : first + size] for first in range(0, len(rows), size)]
-        samples = _Encoded(dataset, list(self.fields.items()), chunks, size)
-        workers = min(self.num_workers, len(chunks))
+        samples = _Encoded(dataset, self.fields, rows, min(max(1, chunksize), _MOST_SAMPLES))
+        workers = min(self.num_workers, len(samples))
         loader = torch.utils.data.DataLoader(
             samples, batch_size=None, num_workers=workers if workers > 1 else 0, collate_fn=_as_it_is
         )
@@ -83,10 +81,10 @@ class DatasetWriter:
             raise
 
     def _check_place(self) -> None:
-        folder = os.path.dirname(self.fname) or "."
+        folder = os.path.dirname(self.fname)
         if not os.path.isdir(folder):
             raise FileNotFoundError(f"{self.fname}: there is no folder {folder}")
-        if not self.fname or (os.path.exists(self.fname) and not os.path.isfile(self.fname)):
+        if os.path.exists(self.fname) and not os.path.isfile(self.fname):
             raise ValueError(f"fname: {self.fname!r} is no regular file")
 
     def from_webdataset(self, shards: List[str], pipeline: Callable[..., Any]) -> None:
@@ -107,8 +105,8 @@ class DatasetWriter:
         metadata = np.zeros(len(rows), self.metadata_type)
         table = header.nbytes + descriptors.nbytes
         regions: List[Tuple[int, int, int]] = []
-        folder = os.path.dirname(os.path.abspath(self.fname))
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=os.path.basename(self.fname) + ".", delete=False) as file:
+        folder, name = os.path.split(self.fname)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=name + ".", delete=False) as file:
             try:
                 at = -(-(table + metadata.nbytes) // self.page_size) * self.page_size
                 file.seek(at)
@@ -161,15 +159,15 @@ class DatasetWriter:
 class _Encoded(torch.utils.data.Dataset):
     """The samples' entries and data, a chunk at a time, for DataLoader's processes."""
 
-    def __init__(self, dataset: Any, fields: Any, chunks: Any, chunksize: int) -> None:
-        self.dataset, self.fields, self.chunks, self.chunksize = dataset, fields, chunks, chunksize
+    def __init__(self, dataset: Any, fields: Mapping[str, Field], rows: Any, chunksize: int) -> None:
+        self.dataset, self.fields, self.rows, self.chunksize = dataset, fields, rows, chunksize
 
     def __len__(self) -> int:
-        return len(self.chunks)
+        return -(-len(self.rows) // self.chunksize)
 
     def __getitem__(self, chunk: int) -> Any:
         first = chunk * self.chunksize
-        return [self._encoded(int(number), first + i) for i, number in enumerate(self.chunks[chunk])]
+        return [self._encoded(int(number), row) for row, number in enumerate(self.rows[first : first + self.chunksize], first)]
 
     def _encoded(self, number: int, row: int) -> Any:
         try:
@@ -177,17 +175,17 @@ class _Encoded(torch.utils.data.Dataset):
         except StopIteration as error:  # DataLoader would take it for the end
             raise RuntimeError(f"sample {number}: the data set raised StopIteration") from error
         if isinstance(sample, _Mapping):  # Hugging Face's
-            missing = [name for name, _ in self.fields if name not in sample]
+            missing = [name for name in self.fields if name not in sample]
             if missing:
                 raise ValueError(f"sample {number}: has no {', '.join(missing)}; it has {', '.join(map(str, sample))}")
-            sample = [sample[name] for name, _ in self.fields]
+            sample = [sample[name] for name in self.fields]
         # As with FFCV, values beyond the fields are left out.
         count = len(sample) if hasattr(sample, "__len__") and not isinstance(sample, (str, bytes)) else 0
         if count < len(self.fields):
             what = f"{type(sample).__name__} of {count} values" if count else type(sample).__name__
             raise ValueError(f"sample {number}: is {what}, not a tuple of {len(self.fields)}, one for each field")
         encoded = []
-        for (name, field), value in zip(self.fields, sample):
+        for (name, field), value in zip(self.fields.items(), sample):
             try:
                 encoded.append(field.encode(value, row))
             except (AttributeError, OverflowError, TypeError, ValueError) as error:
