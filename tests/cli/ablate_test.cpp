@@ -197,7 +197,7 @@ TEST_CASE("ablate adds algorithms one by one, and leaves out pairs", "[cli][stud
 }
 
 TEST_CASE("the quickstart's ablation, killed three times, gives the table of an undisturbed one",
-          "[cli][study][slow]") {
+          "[cli][study][long]") {
   check_killed_ablation(
       "--max_duration 2ep --train_dataset.shapes.samples 256 --train_dataset.shapes.size 16 "
       "--val_dataset.shapes.samples 128 --val_dataset.shapes.size 16 --train_batch_size 64 "

@@ -115,7 +115,7 @@ TEST_CASE("each algorithm leaves two ranks with the same weights", "[cli][ranks]
                   split("--algorithms.stochastic_depth.drop_rate 0.9"));
 }
 
-TEST_CASE("so does each algorithm beside sync_batchnorm", "[cli][ranks][slow]") {
+TEST_CASE("so does each algorithm beside sync_batchnorm", "[cli][ranks][long]") {
   int64_t tried = 0;
   for (const auto& name : known().algorithms.names()) {
     const auto words = words_of({name, "sync_batchnorm"}) + split(uneven);
@@ -134,29 +134,42 @@ TEST_CASE("so does every optimizer", "[cli][ranks][slow]") {
                                         "0.01"});
 }
 
-TEST_CASE("each algorithm trains with divided weights as without", "[cli][ranks][slow]") {
-  for (const auto& name : known().algorithms.names()) {
-    CAPTURE(name);
-    auto words = words_of({name}) + split(uneven);
-    if (name != "low_precision_norm") words = words + split("--precision fp32");
-    // Microbatches are summed in another order, and rounding multiplies last bits.
-    if (name == "quantization_aware") words = words + split("--grad_accum 1");
-    const auto together = train_in_ranks(words);
-    REQUIRE_FALSE(together.empty());
-    for (const std::string parallelism : {"zero1", "fsdp"}) {
-      CAPTURE(parallelism);
-      const auto apart = train_in_ranks(words + split("--parallelism " + parallelism));
-      REQUIRE_FALSE(apart.empty());
-      REQUIRE(apart[0].weights.size() == together[0].weights.size());
-      for (size_t i = 0; i < apart[0].weights.size(); ++i)
-        CHECK(at::allclose(apart[0].weights[i], together[0].weights[i], 1e-4, 1e-6));
-      for (const auto& [metric, value] : together[0].summary.metrics) {
-        if (metric.starts_with("comm/")) continue;
-        CAPTURE(metric);
-        CHECK(apart[0].summary.metrics.at(metric) == Approx(value).epsilon(1e-3).margin(1e-5));
-      }
+namespace {
+
+/// Trains with the algorithm on two ranks that divide weights or the optimizer's state, and on two
+/// that do not.
+void check_trains_with_divided_weights(const std::string& name) {
+  CAPTURE(name);
+  auto words = words_of({name}) + split(uneven);
+  if (name != "low_precision_norm") words = words + split("--precision fp32");
+  // Microbatches are summed in another order, and rounding multiplies last bits.
+  if (name == "quantization_aware") words = words + split("--grad_accum 1");
+  const auto together = train_in_ranks(words);
+  REQUIRE_FALSE(together.empty());
+  for (const std::string parallelism : {"zero1", "fsdp"}) {
+    CAPTURE(parallelism);
+    const auto apart = train_in_ranks(words + split("--parallelism " + parallelism));
+    REQUIRE_FALSE(apart.empty());
+    REQUIRE(apart[0].weights.size() == together[0].weights.size());
+    for (size_t i = 0; i < apart[0].weights.size(); ++i)
+      CHECK(at::allclose(apart[0].weights[i], together[0].weights[i], 1e-4, 1e-6));
+    for (const auto& [metric, value] : together[0].summary.metrics) {
+      if (metric.starts_with("comm/")) continue;
+      CAPTURE(metric);
+      CHECK(apart[0].summary.metrics.at(metric) == Approx(value).epsilon(1e-3).margin(1e-5));
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("algorithms train with divided weights as without", "[cli][ranks][slow]") {
+  for (const char* name : {"ema", "layer_freezing", "sam", "squeeze_excite", "swa"})
+    check_trains_with_divided_weights(name);
+}
+
+TEST_CASE("each algorithm trains with divided weights as without", "[cli][ranks][long]") {
+  for (const auto& name : known().algorithms.names()) check_trains_with_divided_weights(name);
 }
 
 }  // namespace composer::algorithm_ranks_test

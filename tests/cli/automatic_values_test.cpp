@@ -793,29 +793,54 @@ TEST_CASE("auto is a word of some keys alone", "[cli][automatic]") {
                     Contains("--seed: must be a whole number, not 'auto'"));
 }
 
-TEST_CASE("training writes what it chose, from which the run can be repeated",
-          "[cli][automatic][slow]") {
-  const TemporaryFolder folder;
-  write_pets(folder / "pets");
-  const auto small = split(
-      "--model_name resnet18 --precision fp32 --dataloader.num_workers 1 --progress_bar false");
-  const auto train = [&](const std::string& words) {
+namespace {
+
+/// Pets, and trainings of a small network on them.
+class Pets {
+ public:
+  Pets() { write_pets(folder / "pets"); }
+  Outcome train(const std::string& words) const {
     auto outcome = run(folder.path(), split("train " + words) + small);
     INFO(outcome.errors);
     REQUIRE(outcome.status == 0);
     return outcome;
-  };
+  }
+  std::string hparams_of(const std::string& name) const {
+    std::ifstream file(folder / ("runs/" + name + "/hparams.yaml"));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  const TemporaryFolder folder;
+
+ private:
+  const Names small = split(
+      "--model_name resnet18 --precision fp32 --dataloader.num_workers 1 --progress_bar false");
+};
+
+}  // namespace
+
+TEST_CASE("training writes what it chose, from which the run can be repeated",
+          "[cli][automatic][slow]") {
+  const Pets pets;
+  const auto& folder = pets.folder;
+  const auto train = [&](const std::string& words) { return pets.train(words); };
   const auto first =
       train("-f finetune --datadir pets --max_duration 2ba --run_name a --device cpu");
   CHECK_THAT(first.errors, Contains("auto: model.resnet.num_classes: 2, as many as the data"));
-  std::ifstream in(folder / "runs/a/hparams.yaml");
-  const std::string kept(std::istreambuf_iterator<char>(in), {});
-  CHECK_THAT(kept, Contains("num_classes: 2") && Contains("crop_size: 64") &&
-                       !Contains("num_classes: auto") && !Contains("val: auto"));
+  CHECK_THAT(pets.hparams_of("a"), Contains("num_classes: 2") && Contains("crop_size: 64") &&
+                                       !Contains("num_classes: auto") && !Contains("val: auto"));
   const auto second = train("-f runs/a/hparams.yaml --run_name b");
   CHECK_THAT(second.errors, !Contains("auto: "));
   check_equal(read_weights(folder / "runs/a/checkpoints/latest"),
               read_weights(folder / "runs/b/checkpoints/latest"));
+}
+
+TEST_CASE("a run that goes on has the values that it chose", "[cli][automatic][long]") {
+  const Pets pets;
+  const auto& folder = pets.folder;
+  const auto train = [&](const std::string& words) { return pets.train(words); };
+  const auto kept_by = [&](const std::string& name) { return pets.hparams_of(name); };
+  train("-f finetune --datadir pets --max_duration 2ba --run_name a --device cpu");
+  train("-f finetune --datadir pets --max_duration 2ba --run_name b --device cpu");
   const std::string on =
       "-f finetune --datadir pets --max_duration 3ba --run_name a --device cpu --autoresume true";
   CHECK_THAT(train("--plan " + on).output,
@@ -834,10 +859,6 @@ TEST_CASE("training writes what it chose, from which the run can be repeated",
   train(on);
   CHECK_THAT(train("--plan " + on).output, Contains("nothing is left to train"));
   train("-f finetune --datadir pets --max_duration 1ep --run_name c --device cpu");
-  const auto kept_by = [&](const std::string& name) {
-    std::ifstream file(folder / ("runs/" + name + "/hparams.yaml"));
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
   const auto trained_by = kept_by("a");
   const auto over = train(
       "-f finetune --datadir pets --max_duration 3ba --run_name a --device cpu "

@@ -215,20 +215,10 @@ TEST_CASE("a driver without a GPU is a warning under auto and one error under gp
   CHECK(forced.errors.find("train_dataset.shapes: device") == std::string::npos);
 }
 
-TEST_CASE("training steps do not wait for the GPU", "[cli][stand_in][slow]") {
-  const std::string algorithms = GENERATE(
-      as<std::string>(), "channels_last --precision fp32",
-      "channels_last blurpool label_smoothing progressive_resizing mixup --precision amp_fp16" +
-          smaller,
-      "cutmix colout stochastic_depth squeeze_excite ema sam --precision fp32 "
-      "--algorithms.squeeze_excite.min_channels 16 "
-      "--algorithms.stochastic_depth.stochastic_method sample",
-      "randaugment random_erasing cutout --precision amp_fp16 --deterministic_mode true "
-      "--algorithms.randaugment.where device --algorithms.random_erasing.where device" +
-          smaller,
-      "augmix selective_backprop ghost_batchnorm --precision amp_fp16 "
-      "--algorithms.augmix.where device" +
-          smaller);
+namespace {
+
+/// Trains with `algorithms`, and counts how often the host waits for the GPU.
+void check_steps_do_not_wait(const std::string& algorithms) {
   CAPTURE(algorithms);
   WithStandIn machine;
   const auto waits = [&](int batches) {
@@ -250,6 +240,30 @@ TEST_CASE("training steps do not wait for the GPU", "[cli][stand_in][slow]") {
   CHECK(notes["memory used on stream 0"] == notes["stream 0 waits"]);
 }
 
+}  // namespace
+
+TEST_CASE("training steps do not wait for the GPU", "[cli][stand_in][slow]") {
+  check_steps_do_not_wait(
+      "channels_last blurpool label_smoothing progressive_resizing mixup --precision amp_fp16" +
+      smaller);
+}
+
+TEST_CASE("steps with more algorithms do not wait for the GPU", "[cli][stand_in][long]") {
+  check_steps_do_not_wait("channels_last --precision fp32");
+  check_steps_do_not_wait(
+      "cutmix colout stochastic_depth squeeze_excite ema sam --precision fp32 "
+      "--algorithms.squeeze_excite.min_channels 16 "
+      "--algorithms.stochastic_depth.stochastic_method sample");
+  check_steps_do_not_wait(
+      "randaugment random_erasing cutout --precision amp_fp16 --deterministic_mode true "
+      "--algorithms.randaugment.where device --algorithms.random_erasing.where device" +
+      smaller);
+  check_steps_do_not_wait(
+      "augmix selective_backprop ghost_batchnorm --precision amp_fp16 "
+      "--algorithms.augmix.where device" +
+      smaller);
+}
+
 namespace {
 
 /// All tensors of a checkpoint.
@@ -265,31 +279,17 @@ std::string bytes_of(const fs::path& folder) {
   return all;
 }
 
-}  // namespace
-
-TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][stand_in][slow]") {
-  struct Setting {
-    std::string words;
-    int shapes, updates;
-  };
-  const auto setting = GENERATE(
-      Setting{"--algorithms channels_last label_smoothing --precision fp32", 1, 12},
-      Setting{"--algorithms channels_last blurpool mixup ema squeeze_excite gradient_clipping "
-              "--algorithms.squeeze_excite.min_channels 16 --precision amp_fp16 "
-              "--algorithms.gradient_clipping.clipping_type norm "
-              "--algorithms.gradient_clipping.clipping_threshold 0.5 --grad_accum 2" +
-                  smaller,
-              1, 12},
-      Setting{"--algorithms progressive_resizing cutmix lookahead whitening --precision fp32 "
-              "--algorithms.progressive_resizing.size_increment 16 --optimizer adamw",
-              2, 12});
-  CAPTURE(setting.words);
+/// Trains 12 batches with `words` by steps that run and by replayed ones, whole and with a
+/// resumption in between. `shapes`: how many shapes of batches there are, each recorded once;
+/// `updates`: of the weights.
+void check_replayed_steps(const std::string& words, int shapes, int updates) {
+  CAPTURE(words);
   WithStandIn machine;
   const auto program = machine.with_library();
   const auto train = [&](const std::string& name, const std::string& more) {
-    const auto outcome = machine.run(small + "--device gpu --eval_interval 0ep --run_name " + name +
-                                         " " + setting.words + " " + more,
-                                     program);
+    const auto outcome = machine.run(
+        small + "--device gpu --eval_interval 0ep --run_name " + name + " " + words + " " + more,
+        program);
     INFO(outcome.errors);
     REQUIRE(outcome.status == 0);
     return bytes_of(machine.folder() / "runs" / name / "checkpoints/latest");
@@ -298,8 +298,8 @@ TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][stan
   CHECK(machine.notes().count("recorded") == 0);
   const int waits = machine.waits();
   CHECK(plain == train("replayed", "--max_duration 12ba --cuda_graph true"));
-  CHECK(machine.notes()["recorded"] == setting.shapes);
-  CHECK(machine.notes()["replayed"] == setting.updates - 3 * setting.shapes);
+  CHECK(machine.notes()["recorded"] == shapes);
+  CHECK(machine.notes()["replayed"] == updates - 3 * shapes);
   CHECK(machine.waits() == waits);
 
   INFO("a resumption in between");
@@ -308,6 +308,26 @@ TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][stan
     return train("resumed_" + word, "--max_duration 12ba --autoresume true --cuda_graph " + word);
   };
   CHECK(resumed("false") == resumed("true"));
+}
+
+}  // namespace
+
+TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][stand_in][slow]") {
+  check_replayed_steps(
+      "--algorithms progressive_resizing cutmix lookahead whitening --precision fp32 "
+      "--algorithms.progressive_resizing.size_increment 16 --optimizer adamw",
+      2, 12);
+}
+
+TEST_CASE("replayed steps with more algorithms give the same bytes", "[cli][stand_in][long]") {
+  check_replayed_steps("--algorithms channels_last label_smoothing --precision fp32", 1, 12);
+  check_replayed_steps(
+      "--algorithms channels_last blurpool mixup ema squeeze_excite gradient_clipping "
+      "--algorithms.squeeze_excite.min_channels 16 --precision amp_fp16 "
+      "--algorithms.gradient_clipping.clipping_type norm "
+      "--algorithms.gradient_clipping.clipping_threshold 0.5 --grad_accum 2" +
+          smaller,
+      1, 12);
 }
 
 TEST_CASE("a run says why its steps are not replayed", "[cli][stand_in][slow]") {
@@ -347,15 +367,12 @@ TEST_CASE("a library of another version, or none, is told of once", "[cli][stand
   CHECK(outcome.errors.find(reason, at) != std::string::npos);
 }
 
-TEST_CASE("images are normalised by one kernel, in the type that the network computes in",
-          "[cli][stand_in][slow]") {
-  const auto [words, trained, evaluated] = GENERATE(
-      std::tuple<std::string, std::string, std::string>("--precision fp32", "Float", "Float"),
-      std::tuple<std::string, std::string, std::string>(
-          "--precision amp_fp16 --algorithms channels_last ema test_time_augmentation" + smaller,
-          "Half", "Half"),
-      std::tuple<std::string, std::string, std::string>(
-          "--precision amp_bf16 --algorithms channels_last mixup", "Float", "BFloat16"));
+namespace {
+
+/// Trains with `words` by LibTorch's operators and by the kernel: which types the images get, and
+/// the same results.
+void check_normalised_by_one_kernel(const std::string& words, const std::string& trained,
+                                    const std::string& evaluated) {
   CAPTURE(words);
   WithStandIn machine;
   const auto train = [&](const std::string& program, const std::string& name) {
@@ -381,6 +398,21 @@ TEST_CASE("images are normalised by one kernel, in the type that the network com
   std::erase_if(found, [](const auto& item) { return !item.first.starts_with("normalised"); });
   CHECK(found == expected);
   CHECK((by_kernel == by_operators));
+}
+
+}  // namespace
+
+TEST_CASE("images are normalised by one kernel, in the type that the network computes in",
+          "[cli][stand_in][slow]") {
+  check_normalised_by_one_kernel(
+      "--precision amp_fp16 --algorithms channels_last ema test_time_augmentation" + smaller,
+      "Half", "Half");
+}
+
+TEST_CASE("images are normalised by one kernel, in other types too", "[cli][stand_in][long]") {
+  check_normalised_by_one_kernel("--precision fp32", "Float", "Float");
+  check_normalised_by_one_kernel("--precision amp_bf16 --algorithms channels_last mixup", "Float",
+                                 "BFloat16");
 }
 
 TEST_CASE("check holds the GPU against the CPU", "[cli][stand_in][slow]") {

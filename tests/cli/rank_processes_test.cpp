@@ -227,7 +227,7 @@ TEST_CASE("ranks that divide images start again and end in the same bytes", "[cl
 }
 
 TEST_CASE("ranks that divide weights start again and end in the same bytes",
-          "[cli][resume][slow]") {
+          "[cli][resume][long]") {
   check_survives(2, training_without_end + split("--max_duration 16ep --parallelism fsdp"));
 }
 

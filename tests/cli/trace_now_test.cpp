@@ -140,7 +140,7 @@ TEST_CASE("train --profile leaves a trace in which all of a step is named", "[cl
   CHECK_THAT(wrong.errors, Contains("profiler.with_stack"));
 }
 
-TEST_CASE("trace now has all ranks trace the same steps, to the same bytes", "[cli][slow]") {
+TEST_CASE("trace now has all ranks trace the same steps, to the same bytes", "[cli][long]") {
   const TemporaryFolder folder;
   const auto training = [&](const std::string& name) {
     return split("-n 2 " + small + "--max_duration 60ep --run_name " + name);
