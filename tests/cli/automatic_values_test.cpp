@@ -812,7 +812,7 @@ class Pets {
   const TemporaryFolder folder;
 
  private:
-  const Names small = split(
+  const std::vector<std::string> small = split(
       "--model_name resnet18 --precision fp32 --dataloader.num_workers 1 --progress_bar false");
 };
 
