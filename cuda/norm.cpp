@@ -93,16 +93,23 @@ class CudaNormKernels : public NormKernels {
     given.momentum = static_cast<float>(call.options.momentum);
     given.training = call.options.training;
     const auto sums = partial(input, given.rows, given.channels);
-    const NormOutput result{at::empty_like(input), numbers(input, {4, input.size(1)})};
+    const bool marks =
+        call.with_marks && call.residual.defined() && call.activation == Activation::relu;
+    const NormOutput result{
+        at::empty_like(input), numbers(input, {4, input.size(1)}),
+        marks ? at::empty({input.numel() / channels_at_once}, input.options().dtype(at::kByte))
+              : at::Tensor()};
     given.partial = written_numbers(sums);
     given.statistics = written_numbers(result.statistics);
     given.output = written(result.output);
+    given.marks = static_cast<uint8_t*>(written(result.marks));
     check(norm_forward(given, c10::cuda::getCurrentCUDAStream().stream()));
     return result;
   }
 
   NormGradients backward(const NormBackward& call) const override {
     const auto gradient = in_rows(call.gradient);
+    const auto added = call.added.defined() ? in_rows(call.added) : at::Tensor();
     const c10::cuda::CUDAGuard device(gradient.device());
     NormBackwardArguments given{};
     given.type = *number_type(gradient.scalar_type());
@@ -110,23 +117,25 @@ class CudaNormKernels : public NormKernels {
     given.rows = gradient.numel() / gradient.size(1);
     given.follows = follows(call.activation);
     given.training = call.training;
-    given.gradient = read(gradient), given.input = read(call.input);
+    given.gradient = read(gradient), given.added = read(added), given.input = read(call.input);
+    given.marks = static_cast<const uint8_t*>(read(call.marks));
     given.residual = read(call.residual), given.output = read(call.output);
     given.statistics = read_numbers(call.statistics);
     const auto sums = partial(gradient, given.rows, given.channels);
     const auto line = numbers(gradient, {2, gradient.size(1)});
     given.partial = written_numbers(sums), given.line = written_numbers(line);
-    const bool as_is = call.activation == Activation::none;
+    const bool as_is = call.activation == Activation::none && !added.defined();
     const auto asked = [&](bool wanted, auto&& make) { return wanted ? make() : at::Tensor(); };
     const auto image = [&] { return at::empty_like(gradient); };
     const auto vector = [&] { return numbers(gradient, {gradient.size(1)}); };
-    NormGradients result{asked(call.for_input, image), asked(call.for_residual && !as_is, image),
+    const auto before = added.defined() ? added : asked(call.for_residual && !as_is, image);
+    NormGradients result{asked(call.for_input, image),
+                         call.for_residual ? (as_is ? gradient : before) : at::Tensor(),
                          asked(call.for_weight, vector), asked(call.for_bias, vector)};
-    given.for_input = written(result.input), given.for_residual = written(result.residual);
+    given.for_input = written(result.input), given.before = written(before);
     given.for_weight = written_numbers(result.weight);
     given.for_bias = written_numbers(result.bias);
     check(norm_backward(given, c10::cuda::getCurrentCUDAStream().stream()));
-    if (call.for_residual && as_is) result.residual = gradient;
     return result;
   }
 

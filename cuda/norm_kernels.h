@@ -98,14 +98,15 @@ COMPOSER_ANYWHERE int tree_distance(const Place& place, int phase) {
 /// Partial results of this many blocks are loaded before they are added up.
 inline constexpr int blocks_at_once = 4;
 
-/// Shared memory as numbers[kind][lane_y][channel of the block].
+/// Shared memory as numbers[kind][channel of the thread][lane_y][lane_x]: neighbouring threads use
+/// different banks.
 class NormShared {
  public:
   COMPOSER_ANYWHERE NormShared(void* memory, const Place& place)
       : numbers_(static_cast<float*>(memory)), place_(place) {}
   COMPOSER_ANYWHERE float& at(int kind, int lane_y, int i) {
-    const int across = place_.lanes_x * norm_width;
-    return numbers_[(kind * place_.lanes_y + lane_y) * across + place_.lane_x * norm_width + i];
+    const int row = (kind * norm_width + i) * place_.lanes_y + lane_y;
+    return numbers_[row * place_.lanes_x + place_.lane_x];
   }
   static size_t bytes(const Grid& grid, int kinds) {
     return sizeof(float) * static_cast<size_t>(kinds * grid.lanes_y * grid.lanes_x * norm_width);
@@ -250,7 +251,9 @@ struct NormStatisticsKernel {
   }
 };
 
-/// output = activation(input * scale + shift + residual). residual may be null.
+/// output = activation(input * scale + shift + residual). residual may be null. Writes `marks`
+/// [rows, channels / 8] unless it is null: bit i of a byte is 0 where the output of the i-th of
+/// eight channels is 0 or less.
 template <class T, NormFollows follows>
 struct NormApplyKernel {
   static constexpr int phases = 1;
@@ -258,6 +261,7 @@ struct NormApplyKernel {
   const T *input, *residual;
   const float* statistics;
   T* output;
+  uint8_t* marks;
 
   COMPOSER_ANYWHERE void phase(int, const Place& place, void*) const {
     const NormLane lane(shape, place);
@@ -272,12 +276,15 @@ struct NormApplyKernel {
       auto values = load_values(input + place_of_row);
       Values<T> rest;
       if (residual != nullptr) rest = load_values(residual + place_of_row);
+      unsigned passed = 0;
       for (int i = 0; i < norm_width; ++i) {
         float value = static_cast<float>(values.values[i]) * scale[i] + shift[i];
         if (residual != nullptr) value += static_cast<float>(rest.values[i]);
         values.values[i] = static_cast<T>(followed<follows>(value));
+        passed |= static_cast<float>(values.values[i]) <= 0 ? 0u : 1u << i;
       }
       store_values(output + place_of_row, values);
+      if (marks != nullptr) marks[place_of_row / norm_width] = static_cast<uint8_t>(passed);
     }
   }
 };
@@ -285,20 +292,25 @@ struct NormApplyKernel {
 /// The tensors from which a backward pass computes the activation's derivative.
 template <class T>
 struct NormSlopes {
-  const T* gradient;  ///< gradient of the output
-  const T* input;     ///< null if it is not needed
-  const T* residual;  ///< null without gelu
-  const T* output;    ///< null without relu and a residual
+  const T* gradient;     ///< gradient of the output
+  const T* added;        ///< a further gradient of the output, or null
+  const T* input;        ///< null if it is not needed
+  const T* residual;     ///< null without gelu
+  const T* output;       ///< null without relu and a residual, and where there are marks
+  const uint8_t* marks;  ///< of NormApplyKernel, or null
   const float* statistics;
 
   /// The values of the tensors at one offset.
   struct Loaded {
-    Values<T> gradient, input, residual, output;
+    Values<T> gradient, added, input, residual, output;
+    unsigned passed;
   };
 
   COMPOSER_ANYWHERE Loaded load(int64_t place) const {
     Loaded loaded;
     loaded.gradient = load_values(gradient + place);
+    if (added != nullptr) loaded.added = load_values(added + place);
+    if (marks != nullptr) loaded.passed = marks[place / norm_width];
     if (input != nullptr) loaded.input = load_values(input + place);
     if (residual != nullptr) loaded.residual = load_values(residual + place);
     if (output != nullptr) loaded.output = load_values(output + place);
@@ -312,8 +324,11 @@ struct NormSlopes {
   /// The gradient before the activation.
   template <NormFollows follows>
   COMPOSER_ANYWHERE float before(const Loaded& at, int i, float scale, float shift) const {
-    const float from_above = static_cast<float>(at.gradient.values[i]);
+    float from_above = static_cast<float>(at.gradient.values[i]);
+    if (added != nullptr) from_above += static_cast<float>(at.added.values[i]);
     if constexpr (follows == NormFollows::nothing) return from_above;
+    if (follows == NormFollows::relu && marks != nullptr)
+      return (at.passed >> i & 1) != 0 ? from_above : 0.f;
     float value = input_of(at, i) * scale + shift;
     if constexpr (follows == NormFollows::gelu) {
       if (residual != nullptr) value += static_cast<float>(at.residual.values[i]);

@@ -26,6 +26,7 @@ struct NormForwardArguments {
   float* statistics;  ///< [4, channels], written
   float* partial;     ///< [norm_partial_size()], overwritten; with training
   void* output;
+  uint8_t* marks;  ///< [rows, channels / 8]: what ReLU passed; written unless null
 };
 
 struct NormBackwardArguments {
@@ -34,13 +35,17 @@ struct NormBackwardArguments {
   int channels;
   NormFollows follows;
   bool training;
-  const void *gradient, *input, *residual, *output;
+  const void *gradient, *added;  ///< added: a further gradient of the output
+  const void *input, *residual, *output;
+  const uint8_t* marks;     ///< of the forward pass, in place of the output
   const float* statistics;  ///< of the forward pass
   float* partial;           ///< [norm_partial_size()], overwritten
   float* line;              ///< [2, channels], overwritten
-  /// Written unless null.
+  /// The gradient before the activation, which is the residual's; it may be `added`. Not null where
+  /// something is added. This and the following are written unless null.
+  void* before;
   float *for_weight, *for_bias;
-  void *for_residual, *for_input;
+  void* for_input;
 };
 
 size_t norm_partial_size(int64_t rows, int channels);

@@ -34,29 +34,35 @@ void forward_passes(const NormForwardArguments& given, Run& run) {
                            given.bias, given.running_mean, given.running_var, given.eps,
                            given.momentum, given.statistics});
   with_follows(given.follows, [&]<NormFollows follows>() {
-    run(grid, NormApplyKernel<T, follows>{shape, input, static_cast<const T*>(given.residual),
-                                          given.statistics, static_cast<T*>(given.output)});
+    run(grid,
+        NormApplyKernel<T, follows>{shape, input, static_cast<const T*>(given.residual),
+                                    given.statistics, static_cast<T*>(given.output), given.marks});
   });
 }
 
 template <class T, class Run>
 void backward_passes(const NormBackwardArguments& given, Run& run) {
   const auto [shape, grid] = norm_grid(given.rows, given.channels);
-  NormSlopes<T> slopes{static_cast<const T*>(given.gradient), static_cast<const T*>(given.input),
-                       static_cast<const T*>(given.residual), static_cast<const T*>(given.output),
+  NormSlopes<T> slopes{static_cast<const T*>(given.gradient),
+                       static_cast<const T*>(given.added),
+                       static_cast<const T*>(given.input),
+                       static_cast<const T*>(given.residual),
+                       static_cast<const T*>(given.output),
+                       given.marks,
                        given.statistics};
-  auto* const for_residual = static_cast<T*>(given.for_residual);
+  auto* const before = static_cast<T*>(given.before);
   with_follows(given.follows, [&]<NormFollows follows>() {
-    run(grid, NormSumsKernel<T, follows>{shape, slopes, for_residual, given.partial});
+    run(grid, NormSumsKernel<T, follows>{shape, slopes, before, given.partial});
   });
   run(norm_channel_grid(shape, 2),
       NormLineKernel{shape, given.partial, given.statistics, given.training, given.for_weight,
                      given.for_bias, given.line});
   if (given.for_input == nullptr) return;
   auto left = given.follows;
-  if (for_residual != nullptr) {
-    slopes.gradient = for_residual;
-    slopes.residual = slopes.output = nullptr;
+  if (before != nullptr) {
+    slopes.gradient = before;
+    slopes.added = slopes.residual = slopes.output = nullptr;
+    slopes.marks = nullptr;
     left = NormFollows::nothing;
   }
   with_follows(left, [&]<NormFollows follows>() {

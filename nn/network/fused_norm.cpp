@@ -5,10 +5,13 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <array>
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "nn/device/cuda_library.h"
 #include "nn/device/optional_tensor.h"
 #include "nn/network/autograd_node.h"
@@ -50,12 +53,12 @@ NormOutput computed(const NormCall& call) {
 /// Whether a residual's gradient may go directly to the fused norm that made the residual, instead
 /// of through autograd, which would add it to other gradients in a pass of its own. That is right
 /// where the norm's backward runs later in this backward pass and no hook looks at the gradient in
-/// between.
+/// between; on a GPU also where both use one stream.
 bool goes_unseen(torch::autograd::Node& from, torch::autograd::Node& to) {
   const auto* chosen = torch::autograd::get_current_graph_task_exec_info();
   return !at::GradMode::is_enabled() && chosen != nullptr && chosen->empty() &&
          from.post_hooks().empty() && to.pre_hooks().empty() && to.tensor_pre_hooks().empty() &&
-         to.retains_grad_hooks().empty();
+         to.retains_grad_hooks().empty() && from.stream() == to.stream();
 }
 
 /// Residual gradients that were left with a norm, by the id of the backward pass, since several
@@ -91,6 +94,7 @@ enum Kept : size_t {
   kept_input,
   kept_residual,
   kept_output,
+  kept_marks,
   kept_statistics,
   kept_weight,
   kept_bias,
@@ -104,7 +108,7 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
                             const std::optional<at::Tensor>& residual,
                             const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias, const NormCall& call) {
-    const auto [output, statistics] = computed(call);
+    const auto [output, statistics, marks] = computed(call);
     const bool relu = call.activation == Activation::relu,
                gelu = call.activation == Activation::gelu, rest = residual.has_value();
     const bool reads_input = call.options.training || gelu || (relu && !rest) ||
@@ -119,8 +123,9 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     };
     context->set_materialize_grads(false);
     context->save_for_backward({reads_input ? input : none, gelu && rest ? *residual : none,
-                                relu && rest ? output : none, statistics, call.weight,
-                                recomputes ? call.bias : none, copy(call.weight), copy(call.bias)});
+                                relu && rest && !marks.defined() ? output : none, marks, statistics,
+                                call.weight, recomputes ? call.bias : none, copy(call.weight),
+                                copy(call.bias)});
     auto& data = context->saved_data;
     data["residual"] = rest, data["weight"] = weight.has_value(), data["bias"] = bias.has_value();
     data["training"] = call.options.training;
@@ -138,7 +143,8 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     const auto needed = [&](bool given) { return given && context->needs_input_grad(edge++); };
     NormBackward call;
     call.input = saved[kept_input], call.residual = saved[kept_residual];
-    call.output = saved[kept_output], call.statistics = saved[kept_statistics];
+    call.output = saved[kept_output], call.marks = saved[kept_marks];
+    call.statistics = saved[kept_statistics];
     call.weight = saved[kept_weight], call.bias = saved[kept_bias];
     call.with_residual = data["residual"].toBool(), call.training = data["training"].toBool();
     call.activation = static_cast<Activation>(data["activation"].toInt());
@@ -171,7 +177,8 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     if (node == nullptr) return false;  // called without the autograd engine
     auto* const maker =
         dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(node->next_edge(1).function.get());
-    if (maker == nullptr || !gradient.is_cpu() || !goes_unseen(*node, *maker)) return false;
+    if (maker == nullptr || !goes_unseen(*node, *maker)) return false;
+    if (!gradient.is_cpu() && !is_on(NormFusion::join)) return false;
     return left_with(maker->ctx_).put(torch::autograd::get_current_graph_task_id(), gradient);
   }
 
@@ -200,7 +207,30 @@ at::Tensor step_by_step(const NormCall& call) {
                            call.residual, call.activation);
 }
 
+/// By NormFusion.
+constexpr std::array<std::string_view, 2> fusion_names{"join", "marks"};
+
+/// What COMPOSER_UNFUSED names. Says so in the log.
+std::array<bool, fusion_names.size()> fusions_off() {
+  std::array<bool, fusion_names.size()> off{};
+  const char* const given = std::getenv("COMPOSER_UNFUSED");
+  std::istringstream words(given == nullptr ? "" : given);
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto found = std::ranges::find(fusion_names, word);
+    if (found == fusion_names.end())
+      throw UserError("COMPOSER_UNFUSED: '" + word + "' is neither join nor marks");
+    off[static_cast<size_t>(found - fusion_names.begin())] = true;
+    log::info("COMPOSER_UNFUSED: batch norm on the GPU runs without " + word);
+  }
+  return off;
+}
+
 }  // namespace
+
+bool is_on(NormFusion fusion) {
+  static const auto off = fusions_off();
+  return !off[static_cast<size_t>(fusion)];
+}
 
 int& Unfused::count() {
   static thread_local int count = 0;
@@ -249,6 +279,7 @@ at::Tensor batch_norm_with(const NormCall& given) {
   auto call = given;
   if (call.residual.defined()) call.residual = made_like(call.input, call.residual);
   if (!differentiates(call)) return computed(call).output;
+  call.with_marks = call.input.is_cuda() && is_on(NormFusion::marks);
   return FusedBatchNorm::apply(call.input, if_defined(call.residual), if_defined(call.weight),
                                if_defined(call.bias), call);
 }

@@ -24,6 +24,15 @@ at::Tensor batch_norm_with(const NormCall& call);
 /// operator.
 std::string why_step_by_step(const NormCall& call);
 
+/// What batch norm on a GPU takes in besides the sum and the activation: the sum of the gradients
+/// that its output gets as a residual and otherwise (join), and bits for ReLU's derivative, which
+/// the backward pass reads in place of the output (marks). For measurements, the environment
+/// variable COMPOSER_UNFUSED switches off those that it names, with commas between.
+enum class NormFusion { join, marks };
+
+/// Whether the fusion is on. UserError if COMPOSER_UNFUSED names something else.
+bool is_on(NormFusion fusion);
+
 /// The fused norm that made a tensor, for operators that read the tensor again in the backward
 /// pass: they need not save it, since the norm recomputes it, to the bit, from what it saves
 /// itself.

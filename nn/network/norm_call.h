@@ -21,11 +21,15 @@ struct NormCall {
   at::Tensor running_mean, running_var;  ///< [C]
   BatchNormOptions options;
   Activation activation = Activation::none;
+  bool with_marks = false;  ///< backward() will want NormOutput::marks
 };
 
 struct NormOutput {
   at::Tensor output;      ///< in the input's type and layout
-  at::Tensor statistics;  ///< [2, C], for the same kernels' backward()
+  at::Tensor statistics;  ///< for the same kernels' backward()
+  /// With ReLU and a residual, for the same kernels' backward(), which does not read the output
+  /// then; undefined where they do not make it.
+  at::Tensor marks{};
 };
 
 /// The arguments of a backward pass.
@@ -35,7 +39,8 @@ struct NormBackward {
   at::Tensor added;
   at::Tensor input;       ///< undefined where neither it nor a value recomputed from it is needed
   at::Tensor residual;    ///< with GELU and a residual; else undefined
-  at::Tensor output;      ///< with ReLU and a residual; else undefined
+  at::Tensor output;      ///< with ReLU and a residual, without marks; else undefined
+  at::Tensor marks;       ///< NormOutput::marks
   at::Tensor statistics;  ///< NormOutput::statistics
   at::Tensor weight;      ///< see NormCall
   at::Tensor bias;  ///< see NormCall; only where the value before the activation is recomputed

@@ -348,6 +348,20 @@ TEST_CASE("a run says why its steps are not replayed", "[cli][stand_in][slow]") 
         std::string::npos);
 }
 
+TEST_CASE("a plan names the fusions that are switched off", "[cli][stand_in][slow]") {
+  const auto plan = [](const std::string& off) {
+    return WithStandIn(std::map<std::string, std::string>{{"COMPOSER_UNFUSED", off}})
+        .run(small + "--plan --device gpu");
+  };
+  CHECK(plan("").output.find("without") == std::string::npos);
+  CHECK(plan("join,marks").output.find("8 channels, without join, without marks), ") !=
+        std::string::npos);
+  const auto unknown = plan("joins");
+  CHECK(unknown.status == 2);
+  CHECK(unknown.errors.find("COMPOSER_UNFUSED: 'joins' is neither join nor marks") !=
+        std::string::npos);
+}
+
 TEST_CASE("a library of another version, or none, is told of once", "[cli][stand_in][slow]") {
   const auto& [variables, library, reason] =
       GENERATE(std::tuple<std::map<std::string, std::string>, bool, std::string>(

@@ -18,6 +18,8 @@ struct Case {
   std::vector<int64_t> shape;  ///< [N, H, W, C]
   bool residual, training;
   NormFollows follows;
+  bool marks = false;   ///< ReLU's derivative is read from bits
+  bool joined = false;  ///< the output gets a further gradient
 };
 
 /// Of the kernels, or of ATen in float64: images as [N, H, W, C].
@@ -32,11 +34,12 @@ struct Inputs {
     input = (at::randn(c.shape, at::kDouble) * 2 + offset).to(c.type);
     if (c.residual) residual = images();
     gradient = images();
+    if (c.joined) added = images();
     const auto channels = c.shape.back();
     weight = at::rand({channels}) + 0.5, bias = at::randn({channels});
     running_mean = at::randn({channels}), running_var = at::rand({channels}) + 0.5;
   }
-  at::Tensor input, residual, gradient, weight, bias, running_mean, running_var;
+  at::Tensor input, residual, gradient, added, weight, bias, running_mean, running_var;
 };
 
 constexpr double eps = 1e-5, momentum = 0.1;
@@ -55,7 +58,8 @@ Results of_aten(const Case& c, const Inputs& in) {
   if (c.residual) value = value + (residual = leaf(in.residual));
   if (c.follows == NormFollows::relu) value = value.relu();
   if (c.follows == NormFollows::gelu) value = at::gelu(value);
-  value.backward(in.gradient.to(at::kDouble));
+  const auto gradient = in.gradient.to(at::kDouble);
+  value.backward(c.joined ? gradient + in.added.to(at::kDouble) : gradient);
   r.output = value.detach();
   r.for_input = input.grad(), r.for_weight = weight.grad(), r.for_bias = bias.grad();
   if (c.residual) r.for_residual = residual.grad();
@@ -92,6 +96,8 @@ Results of_kernels(const Case& c, const Inputs& in) {
   forward.eps = eps, forward.momentum = momentum, forward.training = c.training;
   forward.statistics = floats(statistics), forward.partial = floats(partial);
   forward.output = at_(r.output);
+  const auto marks = at::full({rows * channels / norm_width}, 0x55, at::kByte);
+  if (c.marks) forward.marks = marks.data_ptr<uint8_t>();
   forward_passes<T>(forward, run);
 
   partial.fill_(std::numeric_limits<double>::quiet_NaN());
@@ -100,12 +106,19 @@ Results of_kernels(const Case& c, const Inputs& in) {
   backward.training = c.training;
   backward.gradient = at_(in.gradient), backward.input = at_(in.input);
   if (c.residual && c.follows == NormFollows::gelu) backward.residual = at_(in.residual);
-  if (c.residual && c.follows == NormFollows::relu) backward.output = at_(r.output);
+  if (c.marks)
+    backward.marks = forward.marks;
+  else if (c.residual && c.follows == NormFollows::relu)
+    backward.output = at_(r.output);
+  const auto added = c.joined ? in.added.clone() : at::Tensor();
+  backward.added = at_(added);
   backward.statistics = floats(statistics), backward.partial = floats(partial);
   backward.line = floats(line);
   backward.for_weight = floats(r.for_weight), backward.for_bias = floats(r.for_bias);
-  backward.for_residual = at_(r.for_residual), backward.for_input = at_(r.for_input);
+  backward.before = c.joined ? at_(added) : at_(r.for_residual);
+  backward.for_input = at_(r.for_input);
   backward_passes<T>(backward, run);
+  if (c.joined && c.residual) r.for_residual = added;
   return r;
 }
 
@@ -153,6 +166,39 @@ TEST_CASE("the GPU's batch norm rounds 16-bit images once", "[cuda_norm]") {
   CAPTURE(type, residual, static_cast<int>(follows));
   // A value next to 0 may be rounded to 0 or not, which relu's gradient tells.
   compare({type, {4, 8, 8, 32}, residual, true, follows}, 0, rounding, 2e-3);
+}
+
+TEST_CASE("the GPU's batch norm adds two gradients, and reads ReLU's bits", "[cuda_norm]") {
+  const auto [type, rounding] =
+      GENERATE(std::pair(at::kFloat, 3e-5), std::pair(at::kBFloat16, 1. / 64),
+               std::pair(at::kHalf, 1. / 512));
+  const bool residual = GENERATE(false, true), marks = GENERATE(false, true);
+  const bool joined = GENERATE(false, true), training = GENERATE(true, false);
+  const auto follows = GENERATE(NormFollows::nothing, NormFollows::relu, NormFollows::gelu);
+  if (marks && (follows != NormFollows::relu || !residual)) return;
+  CAPTURE(type, residual, marks, joined, training, static_cast<int>(follows));
+  compare({type, {3, 7, 9, 40}, residual, training, follows, marks, joined}, 0, rounding,
+          type == at::kFloat ? 3e-5 : 4e-3);
+}
+
+TEST_CASE("ReLU's bits let NaN pass, and nothing that the output has as 0", "[cuda_norm]") {
+  constexpr int channels = 8;
+  const auto input = at::tensor({-1., 0., -0., 1., std::numeric_limits<double>::quiet_NaN(), 1e-8,
+                                 std::numeric_limits<double>::infinity(), -1e-8})
+                         .to(at::kHalf);
+  const auto residual = at::zeros_like(input), output = at::zeros_like(input);
+  auto mean = at::zeros({channels}), var = at::ones({channels});
+  const auto statistics = at::zeros({4 * channels});
+  uint8_t marks = 0;
+  NormForwardArguments given{};
+  given.rows = 1, given.channels = channels, given.follows = NormFollows::relu;
+  given.input = input.data_ptr(), given.residual = residual.data_ptr();
+  given.running_mean = mean.data_ptr<float>(), given.running_var = var.data_ptr<float>();
+  given.statistics = statistics.data_ptr<float>();
+  given.output = output.data_ptr(), given.marks = &marks;
+  OnHost run;
+  forward_passes<c10::Half>(given, run);
+  CHECK(marks == 0b01011000);  // 1, NaN and infinity; 1e-8 is 0 in fp16
 }
 
 TEST_CASE("the GPU's batch norm keeps the variance of images far from 0", "[cuda_norm]") {
