@@ -67,8 +67,6 @@ void print_norms(std::ostream& out, const Model& model, const TrainerOptions& op
                                 : std::string("CPU, ") + (amp    ? "bf16 or fp32"
                                                           : bf16 ? "bf16"
                                                                  : "fp32");
-  const std::string off = std::string(is_on(NormFusion::join) ? "" : ", without join") +
-                          (is_on(NormFusion::marks) ? "" : ", without marks");
   std::map<std::string, int64_t> layers;
   for (const auto& module : model.modules()) {
     const auto* const norm = dynamic_cast<const NormLayer*>(module.get());
@@ -77,7 +75,7 @@ void print_norms(std::ostream& out, const Model& model, const TrainerOptions& op
     const auto description = norm->describe();
     const auto kind = description.substr(0, description.find('('));
     ++layers[(why.empty() ? "in one operator: " : "one by one: ") + kind + " (" +
-             (why.empty() ? where + (on_gpu ? off : "") : why) + "), "];
+             (why.empty() ? where + (on_gpu ? fusions_off_text() : "") : why) + "), "];
   }
   for (const auto& [text, count] : layers)
     out << "norm, addition and activation " << text << count

@@ -15,8 +15,6 @@ int kernels_unavailable() {
   return error;
 }
 
-size_t norm_partial_size(int64_t rows, int channels) { return partial_size(rows, channels); }
-
 int norm_forward(const NormForwardArguments& arguments, void* stream) {
   Queue queue(stream);
   with_type<__half, __nv_bfloat16>(arguments.type,

@@ -1,4 +1,5 @@
 // Batch normalisation with a residual and an activation, NHWC: the passes of forward and backward.
+// The residual may have a norm of its own; a max pool may follow the activation.
 // Images are [rows, channels], a row a pixel; channels are a multiple of norm_width. Statistics are
 // float32: of a thread's own rows around the first of them, and merged by count, mean and sum of
 // squares (Chan et al. 1983), always in the same order.
@@ -9,6 +10,7 @@
 
 #include "cuda/grid.h"
 #include "cuda/norm_launch.h"
+#include "cuda/norm_pool.h"
 
 namespace composer::cuda {
 
@@ -67,6 +69,23 @@ struct NormLane {
         first(static_cast<int64_t>(place.block_y) * place.lanes_y + place.lane_y),
         step(shape.step()) {
     if (channel >= shape.channels) first = shape.rows;  // such a thread has no rows
+  }
+};
+
+/// The statistics of a thread's channels.
+struct NormOfLane {
+  float mean[norm_width], scale[norm_width], shift[norm_width];
+
+  COMPOSER_ANYWHERE NormOfLane(const NormShape& shape, const NormLane& lane,
+                               const float* statistics) {
+    for (int i = 0; i < norm_width; ++i) {
+      mean[i] = statistics[norm_mean * shape.channels + lane.channel + i];
+      scale[i] = statistics[norm_scale * shape.channels + lane.channel + i];
+      shift[i] = statistics[norm_shift * shape.channels + lane.channel + i];
+    }
+  }
+  COMPOSER_ANYWHERE float operator()(float value, int i) const {
+    return value * scale[i] + shift[i];
   }
 };
 
@@ -186,9 +205,8 @@ struct NormMomentsKernel {
 struct NormStatisticsKernel {
   static constexpr int phases = 1 + tree_phases;
   NormShape shape;
-  const float *partial, *weight, *bias;  ///< weight, bias may be null
-  float *running_mean, *running_var;
-  float eps, momentum;
+  const float* partial;
+  NormParameters norm;
   float* statistics;
 
   COMPOSER_ANYWHERE void phase(int phase, const Place& place, void* memory) const {
@@ -233,28 +251,34 @@ struct NormStatisticsKernel {
   }
 
   COMPOSER_ANYWHERE void finish(int channel, const NormMoments& all) const {
-    float mean = running_mean[channel], variance = running_var[channel];
+    float mean = norm.running_mean[channel], variance = norm.running_var[channel];
     if (partial != nullptr) {
       const float unbiased = all.squares / (all.count - 1);
-      running_mean[channel] = momentum * all.mean + (1 - momentum) * mean;
-      running_var[channel] = momentum * unbiased + (1 - momentum) * variance;
+      norm.running_mean[channel] = norm.momentum * all.mean + (1 - norm.momentum) * mean;
+      norm.running_var[channel] = norm.momentum * unbiased + (1 - norm.momentum) * variance;
       mean = all.mean;
       variance = all.squares / all.count;
     }
-    const float inverse = 1 / sqrtf(variance + eps);
-    const float scale = weight == nullptr ? inverse : weight[channel] * inverse;
+    const float inverse = 1 / sqrtf(variance + norm.eps);
+    const float scale = norm.weight == nullptr ? inverse : norm.weight[channel] * inverse;
     float* const to = statistics + channel;
     to[norm_mean * shape.channels] = mean;
     to[norm_inverse * shape.channels] = inverse;
     to[norm_scale * shape.channels] = scale;
-    to[norm_shift * shape.channels] = (bias == nullptr ? 0 : bias[channel]) - mean * scale;
+    to[norm_shift * shape.channels] =
+        (norm.bias == nullptr ? 0 : norm.bias[channel]) - mean * scale;
   }
 };
 
-/// output = activation(input * scale + shift + residual). residual may be null. Writes `marks`
-/// [rows, channels / 8] unless it is null: bit i of a byte is 0 where the output of the i-th of
-/// eight channels is 0 or less.
-template <class T, NormFollows follows>
+/// The statistics of the residual's norm, behind those of the input's.
+COMPOSER_ANYWHERE const float* of_residual(const NormShape& shape, const float* statistics) {
+  return statistics + static_cast<int64_t>(norm_statistics) * shape.channels;
+}
+
+/// output = activation(norm of input + residual). residual may be null; with
+/// NormWith::residual_norm its norm is added. Writes `marks` [rows, channels / 8] unless it is
+/// null: bit i of a byte is 0 where the output of the i-th of eight channels is 0 or less.
+template <class T, NormFollows follows, NormWith with>
 struct NormApplyKernel {
   static constexpr int phases = 1;
   NormShape shape;
@@ -264,22 +288,23 @@ struct NormApplyKernel {
   uint8_t* marks;
 
   COMPOSER_ANYWHERE void phase(int, const Place& place, void*) const {
+    constexpr bool two = with == NormWith::residual_norm;
     const NormLane lane(shape, place);
     if (lane.first >= shape.rows) return;
-    float scale[norm_width], shift[norm_width];
-    for (int i = 0; i < norm_width; ++i) {
-      scale[i] = statistics[norm_scale * shape.channels + lane.channel + i];
-      shift[i] = statistics[norm_shift * shape.channels + lane.channel + i];
-    }
+    const NormOfLane norm(shape, lane, statistics);
+    const NormOfLane second(shape, lane, two ? of_residual(shape, statistics) : statistics);
     for (int64_t row = lane.first; row < shape.rows; row += lane.step) {
       const int64_t place_of_row = row * shape.channels + lane.channel;
       auto values = load_values(input + place_of_row);
       Values<T> rest;
-      if (residual != nullptr) rest = load_values(residual + place_of_row);
+      if (two || residual != nullptr) rest = load_values(residual + place_of_row);
       unsigned passed = 0;
       for (int i = 0; i < norm_width; ++i) {
-        float value = static_cast<float>(values.values[i]) * scale[i] + shift[i];
-        if (residual != nullptr) value += static_cast<float>(rest.values[i]);
+        float value = norm(static_cast<float>(values.values[i]), i);
+        if constexpr (two)
+          value += second(static_cast<float>(rest.values[i]), i);
+        else if (residual != nullptr)
+          value += static_cast<float>(rest.values[i]);
         values.values[i] = static_cast<T>(followed<follows>(value));
         passed |= static_cast<float>(values.values[i]) <= 0 ? 0u : 1u << i;
       }
@@ -289,25 +314,86 @@ struct NormApplyKernel {
   }
 };
 
+/// output = max pool of activation(norm of input): of equal values the first in its window, of
+/// several NaN the last, as in ATen. `shape` is the output's. Writes `marks` [rows, channels]
+/// unless it is null: the number of the value's place in its window.
+template <class T, NormFollows follows>
+struct NormPoolKernel {
+  static constexpr int phases = 1;
+  NormShape shape;
+  NormPool pool;
+  const T* input;
+  const float* statistics;
+  T* output;
+  uint8_t* marks;
+
+  COMPOSER_ANYWHERE void phase(int, const Place& place, void*) const {
+    const NormLane lane(shape, place);
+    if (lane.first >= shape.rows) return;
+    const NormOfLane norm(shape, lane, statistics);
+    for (int64_t row = lane.first; row < shape.rows; row += lane.step) {
+      float best[norm_width];
+      Values<uint8_t> where;
+      of_window(norm, pool.output(row), lane.channel, best, where);
+      Values<T> values;
+      for (int i = 0; i < norm_width; ++i) values.values[i] = static_cast<T>(best[i]);
+      const int64_t place_of_row = row * shape.channels + lane.channel;
+      store_values(output + place_of_row, values);
+      if (marks != nullptr) store_values(marks + place_of_row, where);
+    }
+  }
+
+ private:
+  COMPOSER_ANYWHERE void of_window(const NormOfLane& norm, const NormPixel& to, int channel,
+                                   float* best, Values<uint8_t>& where) const {
+    bool first = true;
+    for (int y = 0; y < pool.kernel[0]; ++y)
+      for (int x = 0; x < pool.kernel[1]; ++x) {
+        const NormPixel from{to.image, to.y * pool.stride[0] - pool.padding[0] + y,
+                             to.x * pool.stride[1] - pool.padding[1] + x};
+        if (!pool.is_inside(from)) continue;
+        const auto values = load_values(input + pool.input_row(from) * shape.channels + channel);
+        for (int i = 0; i < norm_width; ++i) {
+          const float value = norm(static_cast<float>(values.values[i]), i);
+          // Rounded as if it were stored: rounding makes equal values.
+          const float stored = static_cast<float>(static_cast<T>(followed<follows>(value)));
+          if (!first && !(stored > best[i]) && stored == stored) continue;
+          best[i] = stored;
+          where.values[i] = static_cast<uint8_t>(y * pool.kernel[1] + x);
+        }
+        first = false;
+      }
+  }
+};
+
 /// The tensors from which a backward pass computes the activation's derivative.
-template <class T>
+template <class T, NormWith with>
 struct NormSlopes {
   const T* gradient;     ///< gradient of the output
-  const T* added;        ///< a further gradient of the output, or null
+  const T* added;        ///< a further gradient of the output, or null; not with a pool
   const T* input;        ///< null if it is not needed
-  const T* residual;     ///< null without gelu
+  const T* residual;     ///< null without gelu and without a norm of its own
   const T* output;       ///< null without relu and a residual, and where there are marks
-  const uint8_t* marks;  ///< of NormApplyKernel, or null
+  const uint8_t* marks;  ///< of NormApplyKernel or null; with a pool, of NormPoolKernel
   const float* statistics;
+  NormPool pool;
+  int channels;
 
-  /// The values of the tensors at one offset.
+  /// The tensors' values of a thread's channels in one row.
   struct Loaded {
+    float gathered[norm_width];
     Values<T> gradient, added, input, residual, output;
     unsigned passed;
   };
 
-  COMPOSER_ANYWHERE Loaded load(int64_t place) const {
+  COMPOSER_ANYWHERE Loaded load(int64_t row, int channel) const {
+    const int64_t place = row * channels + channel;
     Loaded loaded;
+    if constexpr (with == NormWith::pool) {
+      gather(row, channel, loaded.gathered);
+      if (input != nullptr) loaded.input = load_values(input + place);
+      return loaded;
+    }
     loaded.gradient = load_values(gradient + place);
     if (added != nullptr) loaded.added = load_values(added + place);
     if (marks != nullptr) loaded.passed = marks[place / norm_width];
@@ -323,29 +409,61 @@ struct NormSlopes {
 
   /// The gradient before the activation.
   template <NormFollows follows>
-  COMPOSER_ANYWHERE float before(const Loaded& at, int i, float scale, float shift) const {
-    float from_above = static_cast<float>(at.gradient.values[i]);
-    if (added != nullptr) from_above += static_cast<float>(at.added.values[i]);
+  COMPOSER_ANYWHERE float before(const Loaded& at, int i, const NormOfLane& norm) const {
+    const float from_above = of_output(at, i);
     if constexpr (follows == NormFollows::nothing) return from_above;
-    if (follows == NormFollows::relu && marks != nullptr)
+    if (follows == NormFollows::relu && with != NormWith::pool && marks != nullptr)
       return (at.passed >> i & 1) != 0 ? from_above : 0.f;
-    float value = input_of(at, i) * scale + shift;
     if constexpr (follows == NormFollows::gelu) {
+      float value = norm(input_of(at, i), i);
       if (residual != nullptr) value += static_cast<float>(at.residual.values[i]);
       return from_above * gelu_slope(value);
     }
-    if (output != nullptr) value = static_cast<float>(at.output.values[i]);
-    return value <= 0 ? 0.f : from_above;
+    T value = T(0);
+    if (output != nullptr)
+      value = at.output.values[i];
+    else if constexpr (with != NormWith::residual_norm)
+      value = static_cast<T>(norm(input_of(at, i), i));  // as the forward pass stored it
+    return static_cast<float>(value) <= 0 ? 0.f : from_above;
+  }
+
+ private:
+  COMPOSER_ANYWHERE float of_output(const Loaded& at, int i) const {
+    if constexpr (with == NormWith::pool) return at.gathered[i];
+    const float own = static_cast<float>(at.gradient.values[i]);
+    return added == nullptr ? own : own + static_cast<float>(at.added.values[i]);
+  }
+
+  /// The sum of the gradients of the windows that chose the pixel of row `row`.
+  COMPOSER_ANYWHERE void gather(int64_t row, int channel, float* sums) const {
+    for (int i = 0; i < norm_width; ++i) sums[i] = 0;
+    const NormPixel from = pool.input(row);
+    const NormRange down = pool.windows(0, from.y), across = pool.windows(1, from.x);
+    for (int y = down.first; y <= down.last; ++y)
+      for (int x = across.first; x <= across.last; ++x) {
+        const int64_t place = pool.output_row({from.image, y, x}) * channels + channel;
+        const int number = (from.y + pool.padding[0] - y * pool.stride[0]) * pool.kernel[1] +
+                           from.x + pool.padding[1] - x * pool.stride[1];
+        const auto where = load_values(marks + place);
+        const auto gradients = load_values(gradient + place);
+        for (int i = 0; i < norm_width; ++i)
+          if (where.values[i] == number) sums[i] += static_cast<float>(gradients.values[i]);
+      }
   }
 };
 
-/// Each block's sums of g and of g * (input - mean), where g is the gradient before the activation:
-/// `partial` [blocks, 2, channels]. Writes g to `before` unless `before` is null.
-template <class T, NormFollows follows>
+/// The sums of a backward pass by channel: of g, of g * (input - mean) and, with a norm of the
+/// residual, of g * (residual - its mean).
+template <NormWith with>
+inline constexpr int norm_sums = with == NormWith::residual_norm ? 3 : 2;
+
+/// Each block's sums, where g is the gradient before the activation: `partial` [blocks,
+/// norm_sums<with>, channels]. Writes g to `before` unless `before` is null.
+template <class T, NormFollows follows, NormWith with>
 struct NormSumsKernel {
-  static constexpr int phases = 1 + tree_phases;
+  static constexpr int phases = 1 + tree_phases, kinds = norm_sums<with>;
   NormShape shape;
-  NormSlopes<T> slopes;
+  NormSlopes<T, with> slopes;
   T* before;
   float* partial;
 
@@ -354,17 +472,17 @@ struct NormSumsKernel {
     NormShared shared(memory, place);
     const int y = place.lane_y;
     if (phase == 0) {
-      float sums[2][norm_width] = {};
+      float sums[kinds][norm_width] = {};
       of_lane(lane, sums);
-      for (int kind = 0; kind < 2; ++kind)
+      for (int kind = 0; kind < kinds; ++kind)
         for (int i = 0; i < norm_width; ++i) shared.at(kind, y, i) = sums[kind][i];
       return;
     }
     const int distance = tree_distance(place, phase);
     if (distance == 0 || lane.channel >= shape.channels) return;
     float* const to =
-        partial + static_cast<int64_t>(place.block_y) * 2 * shape.channels + lane.channel;
-    for (int kind = 0; kind < 2; ++kind)
+        partial + static_cast<int64_t>(place.block_y) * kinds * shape.channels + lane.channel;
+    for (int kind = 0; kind < kinds; ++kind)
       for (int i = 0; i < norm_width; ++i) {
         const float sum = shared.at(kind, y, i) + shared.at(kind, y + distance, i);
         shared.at(kind, y, i) = sum;
@@ -373,26 +491,23 @@ struct NormSumsKernel {
   }
 
  private:
-  COMPOSER_ANYWHERE void of_lane(const NormLane& lane, float (&sums)[2][norm_width]) const {
+  COMPOSER_ANYWHERE void of_lane(const NormLane& lane, float (&sums)[kinds][norm_width]) const {
     if (lane.first >= shape.rows) return;
-    const float* const statistics = slopes.statistics + lane.channel;
-    float mean[norm_width], scale[norm_width], shift[norm_width];
-    for (int i = 0; i < norm_width; ++i) {
-      mean[i] = statistics[norm_mean * shape.channels + i];
-      scale[i] = statistics[norm_scale * shape.channels + i];
-      shift[i] = statistics[norm_shift * shape.channels + i];
-    }
+    const NormOfLane norm(shape, lane, slopes.statistics);
+    const NormOfLane second(shape, lane,
+                            kinds == 3 ? of_residual(shape, slopes.statistics) : slopes.statistics);
     for (int64_t row = lane.first; row < shape.rows; row += lane.step) {
-      const int64_t place = row * shape.channels + lane.channel;
-      const auto loaded = slopes.load(place);
+      const auto loaded = slopes.load(row, lane.channel);
       Values<T> rounded;
       for (int i = 0; i < norm_width; ++i) {
-        const float gradient = slopes.template before<follows>(loaded, i, scale[i], shift[i]);
+        const float gradient = slopes.template before<follows>(loaded, i, norm);
         rounded.values[i] = static_cast<T>(gradient);
         sums[0][i] += gradient;
-        sums[1][i] += gradient * (slopes.input_of(loaded, i) - mean[i]);
+        sums[1][i] += gradient * (slopes.input_of(loaded, i) - norm.mean[i]);
+        if constexpr (kinds == 3)
+          sums[2][i] += gradient * (static_cast<float>(loaded.residual.values[i]) - second.mean[i]);
       }
-      if (before != nullptr) store_values(before + place, rounded);
+      if (before != nullptr) store_values(before + row * shape.channels + lane.channel, rounded);
     }
   }
 };
@@ -400,10 +515,12 @@ struct NormSumsKernel {
 /// Gradients of weight and bias from the partial results of NormSumsKernel, and the line of
 /// NormGradientKernel: the input's gradient is scale * g + slope * (input - mean) + offset, with
 /// slope and offset in the rows of `line` [2, channels]. Lanes as in NormStatisticsKernel. `weight`
-/// and `bias` may be null.
+/// and `bias` may be null. `partial` [blocks, kinds, channels]: `product` is the kind of the sum of
+/// products.
 struct NormLineKernel {
   static constexpr int phases = 1 + tree_phases;
   NormShape shape;
+  int kinds, product;
   const float *partial, *statistics;
   bool training;
   float *weight, *bias, *line;
@@ -433,9 +550,11 @@ struct NormLineKernel {
       float some[blocks_at_once][2] = {};
       for (int i = 0; i < blocks_at_once; ++i) {
         const int block = first + i * place.lanes_y;
-        for (int kind = 0; kind < 2 && block < shape.blocks; ++kind)
-          some[i][kind] =
-              partial[(static_cast<int64_t>(block) * 2 + kind) * shape.channels + channel];
+        const float* const from =
+            partial + static_cast<int64_t>(block) * kinds * shape.channels + channel;
+        if (block >= shape.blocks) continue;
+        some[i][0] = from[0];
+        some[i][1] = from[product * shape.channels];
       }
       for (const auto& one : some)
         for (int kind = 0; kind < 2; ++kind) sums[kind] += one[kind];
@@ -454,39 +573,58 @@ struct NormLineKernel {
   }
 };
 
-/// The input's gradient. If NormSumsKernel wrote g, slopes.gradient is g and `follows` is nothing.
-template <class T, NormFollows follows>
-struct NormGradientKernel {
-  static constexpr int phases = 1;
-  NormShape shape;
-  NormSlopes<T> slopes;
-  const float* line;
-  T* gradient;
+/// The line of a thread's channels, from NormLineKernel.
+struct NormLineOfLane {
+  float slope[norm_width], offset[norm_width];
 
-  COMPOSER_ANYWHERE void phase(int, const Place& place, void*) const {
-    const NormLane lane(shape, place);
-    if (lane.first >= shape.rows) return;
-    const float* const statistics = slopes.statistics + lane.channel;
-    float mean[norm_width], scale[norm_width], shift[norm_width], slope[norm_width],
-        offset[norm_width];
+  COMPOSER_ANYWHERE NormLineOfLane(const NormShape& shape, const NormLane& lane,
+                                   const float* line) {
     for (int i = 0; i < norm_width; ++i) {
-      mean[i] = statistics[norm_mean * shape.channels + i];
-      scale[i] = statistics[norm_scale * shape.channels + i];
-      shift[i] = statistics[norm_shift * shape.channels + i];
       slope[i] = line[lane.channel + i];
       offset[i] = line[shape.channels + lane.channel + i];
     }
+  }
+};
+
+/// The input's gradient and, with a norm of the residual, the residual's, whose line stands behind
+/// the input's; each is written unless it is null. If NormSumsKernel wrote g, slopes.gradient is g
+/// and `follows` is nothing.
+template <class T, NormFollows follows, NormWith with>
+struct NormGradientKernel {
+  static constexpr int phases = 1;
+  NormShape shape;
+  NormSlopes<T, with> slopes;
+  const float* line;
+  T *gradient, *residual_gradient;
+
+  COMPOSER_ANYWHERE void phase(int, const Place& place, void*) const {
+    constexpr bool two = with == NormWith::residual_norm;
+    const NormLane lane(shape, place);
+    if (lane.first >= shape.rows) return;
+    const NormOfLane norm(shape, lane, slopes.statistics);
+    const NormOfLane second(shape, lane,
+                            two ? of_residual(shape, slopes.statistics) : slopes.statistics);
+    const NormLineOfLane own(shape, lane, line);
+    const NormLineOfLane others(shape, lane, two ? line + 2 * shape.channels : line);
     for (int64_t row = lane.first; row < shape.rows; row += lane.step) {
       const int64_t place_of_row = row * shape.channels + lane.channel;
-      const auto loaded = slopes.load(place_of_row);
-      Values<T> result;
+      const auto loaded = slopes.load(row, lane.channel);
+      Values<T> result, others_result;
       for (int i = 0; i < norm_width; ++i) {
-        const float before = slopes.template before<follows>(loaded, i, scale[i], shift[i]);
-        const float along =
-            slopes.input != nullptr ? slope[i] * (slopes.input_of(loaded, i) - mean[i]) : 0.f;
-        result.values[i] = static_cast<T>(scale[i] * before + along + offset[i]);
+        const float before = slopes.template before<follows>(loaded, i, norm);
+        const float along = slopes.input != nullptr
+                                ? own.slope[i] * (slopes.input_of(loaded, i) - norm.mean[i])
+                                : 0.f;
+        result.values[i] = static_cast<T>(norm.scale[i] * before + along + own.offset[i]);
+        if constexpr (two) {
+          const float value = static_cast<float>(loaded.residual.values[i]) - second.mean[i];
+          others_result.values[i] =
+              static_cast<T>(second.scale[i] * before + others.slope[i] * value + others.offset[i]);
+        }
       }
-      store_values(gradient + place_of_row, result);
+      if (gradient != nullptr) store_values(gradient + place_of_row, result);
+      if (two && residual_gradient != nullptr)
+        store_values(residual_gradient + place_of_row, others_result);
     }
   }
 };
@@ -494,7 +632,7 @@ struct NormGradientKernel {
 /// The grid of the kernels over rows.
 struct NormGrid {
   NormShape shape;
-  Grid grid;  ///< its shared memory holds two numbers per channel
+  Grid grid;  ///< without shared memory
 };
 
 /// As many x lanes as the channels need, and about `wanted_blocks` blocks: on an H100 four blocks
@@ -509,7 +647,6 @@ inline NormGrid norm_grid(int64_t rows, int channels, int wanted_blocks = 528) {
   const int64_t most = (rows + grid.lanes_y - 1) / grid.lanes_y;
   const int64_t wanted = (wanted_blocks + grid.blocks_x - 1) / grid.blocks_x;
   grid.blocks_y = static_cast<int>(wanted < most ? wanted : most);
-  grid.shared = NormShared::bytes(grid, 2);
   return {{rows, channels, grid.blocks_y, grid.lanes_y}, grid};
 }
 

@@ -64,6 +64,11 @@ void ProjectedBlock::add_downsample() {
   if (projection_ != nullptr) downsample_ = &add("downsample", std::move(projection_));
 }
 
+at::Tensor ProjectedBlock::forward(const at::Tensor& input) {
+  if (downsample_ == nullptr) return ResidualBlock::forward(input);
+  return last()(branch(input), *downsample_, input, activation());
+}
+
 at::Tensor ProjectedBlock::shortcut(const at::Tensor& input) {
   return downsample_ == nullptr ? input : (*downsample_)(input);
 }

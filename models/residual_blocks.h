@@ -41,6 +41,7 @@ struct ResidualOptions {
 /// pooled_shortcut after a 2x2 pool.
 class ProjectedBlock : public ResidualBlock {
  public:
+  at::Tensor forward(const at::Tensor& input) override;
   at::Tensor shortcut(const at::Tensor& input) override;
   std::string describe() const override;
   bool by_rows() const override { return true; }

@@ -322,6 +322,7 @@ class CpuNorm final : public NormKernels {
     if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kBFloat16)
       return toString(input.scalar_type());
     if (!call.running_mean.defined() || !call.running_var.defined()) return "no running statistics";
+    if (call.has_residual_norm() || call.pool) return "more than a norm on a CPU";
     for (const auto* parameter : {&call.weight, &call.bias, &call.running_mean, &call.running_var})
       if (parameter->defined() &&
           (parameter->scalar_type() != at::kFloat || !parameter->is_cpu() ||

@@ -102,16 +102,33 @@ enum Kept : size_t {
   kept_bias_copy
 };
 
+c10::IValue as_value(const std::optional<Pool2dOptions>& pool) {
+  if (!pool) return {};
+  return std::vector{pool->kernel[0], pool->kernel[1],  pool->stride[0],
+                     pool->stride[1], pool->padding[0], pool->padding[1]};
+}
+
+std::optional<Pool2dOptions> pool_of(const c10::IValue& value) {
+  if (value.isNone()) return {};
+  const auto numbers = value.toIntVector();
+  return Pool2dOptions{.kernel = {numbers[0], numbers[1]},
+                       .stride = {numbers[2], numbers[3]},
+                       .padding = {numbers[4], numbers[5]}};
+}
+
 struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
   /// The tensors of `call` are arguments too, since autograd records arguments only.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const std::optional<at::Tensor>& residual,
                             const std::optional<at::Tensor>& weight,
-                            const std::optional<at::Tensor>& bias, const NormCall& call) {
+                            const std::optional<at::Tensor>& bias,
+                            const std::optional<at::Tensor>& residual_weight,
+                            const std::optional<at::Tensor>& residual_bias, const NormCall& call) {
     const auto [output, statistics, marks] = computed(call);
     const bool relu = call.activation == Activation::relu,
-               gelu = call.activation == Activation::gelu, rest = residual.has_value();
-    const bool reads_input = call.options.training || gelu || (relu && !rest) ||
+               gelu = call.activation == Activation::gelu, rest = residual.has_value(),
+               two = call.has_residual_norm(), pooled = call.pool.has_value();
+    const bool reads_input = call.options.training || gelu || (relu && !rest) || two || pooled ||
                              (weight.has_value() && weight->requires_grad());
     const bool recomputes = gelu || (relu && !rest);
     // A NormSource may recompute the output.
@@ -122,12 +139,15 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
       return needed ? parameter.detach().clone() : none;
     };
     context->set_materialize_grads(false);
-    context->save_for_backward({reads_input ? input : none, gelu && rest ? *residual : none,
-                                relu && rest && !marks.defined() ? output : none, marks, statistics,
-                                call.weight, recomputes ? call.bias : none, copy(call.weight),
-                                copy(call.bias)});
+    context->save_for_backward(
+        {reads_input ? input : none, (gelu && rest) || two ? *residual : none,
+         relu && rest && !marks.defined() ? output : none, marks, statistics, call.weight,
+         recomputes ? call.bias : none, copy(call.weight), copy(call.bias)});
     auto& data = context->saved_data;
     data["residual"] = rest, data["weight"] = weight.has_value(), data["bias"] = bias.has_value();
+    data["residual_norm"] = two, data["pool"] = as_value(call.pool);
+    data["residual_weight"] = residual_weight.has_value();
+    data["residual_bias"] = residual_bias.has_value();
     data["training"] = call.options.training;
     data["activation"] = static_cast<int64_t>(call.activation);
     data["source"] = is_source;
@@ -147,13 +167,16 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     call.statistics = saved[kept_statistics];
     call.weight = saved[kept_weight], call.bias = saved[kept_bias];
     call.with_residual = data["residual"].toBool(), call.training = data["training"].toBool();
+    call.residual_norm = data["residual_norm"].toBool(), call.pool = pool_of(data["pool"]);
     call.activation = static_cast<Activation>(data["activation"].toInt());
     call.for_input = needed(true), call.for_residual = needed(call.with_residual);
     call.for_weight = needed(data["weight"].toBool()),
     call.for_bias = needed(data["bias"].toBool());
+    call.for_residual_weight = needed(data["residual_weight"].toBool());
+    call.for_residual_bias = needed(data["residual_bias"].toBool());
     auto parts = std::vector{gradients[0], taken(*context)};
     std::erase_if(parts, [](const at::Tensor& part) { return !part.defined(); });
-    if (parts.empty()) return variable_list(5);
+    if (parts.empty()) return variable_list(7);
     const auto& like = call.input.defined()    ? call.input
                        : call.output.defined() ? call.output
                                                : parts[0];
@@ -162,7 +185,8 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     auto found = kernels_for(call.gradient)->backward(call);
     if (call.for_residual && !found.residual.is_same(call.gradient) && left(found.residual))
       found.residual = at::Tensor();
-    variable_list all{found.input, found.residual, found.weight, found.bias};
+    variable_list all{found.input, found.residual,        found.weight,
+                      found.bias,  found.residual_weight, found.residual_bias};
     all = differentiable_once(std::move(all), "fused batch normalisation",
                               "compute step by step (nn/network/fused_norm.h: Unfused)");
     all.emplace_back();
@@ -196,19 +220,32 @@ thread_local int64_t kept_back_here = 0;
 
 bool differentiates(const NormCall& call) {
   if (!at::GradMode::is_enabled()) return false;
-  for (const auto* tensor : {&call.input, &call.residual, &call.weight, &call.bias})
+  for (const auto* tensor : {&call.input, &call.residual, &call.weight, &call.bias,
+                             &call.residual_norm.weight, &call.residual_norm.bias})
     if (tensor->defined() && tensor->requires_grad()) return true;
   return false;
 }
 
-at::Tensor step_by_step(const NormCall& call) {
+at::Tensor step_by_step(NormCall call) {
+  if (const auto pool = std::exchange(call.pool, std::nullopt))
+    return op::max_pool2d(batch_norm_with(call), *pool);
+  if (call.has_residual_norm()) {
+    const auto [weight, bias, mean, var, options] = std::exchange(call.residual_norm, {});
+    call.residual = batch_norm_with({.input = call.residual,
+                                     .weight = weight,
+                                     .bias = bias,
+                                     .running_mean = mean,
+                                     .running_var = var,
+                                     .options = options});
+    return batch_norm_with(call);
+  }
   return followed_in_place(op::batch_norm(call.input, call.weight, call.bias, call.running_mean,
                                           call.running_var, call.options),
                            call.residual, call.activation);
 }
 
 /// By NormFusion.
-constexpr std::array<std::string_view, 2> fusion_names{"join", "marks"};
+constexpr std::array<std::string_view, 4> fusion_names{"join", "marks", "residual_norm", "pool"};
 
 /// What COMPOSER_UNFUSED names. Says so in the log.
 std::array<bool, fusion_names.size()> fusions_off() {
@@ -218,7 +255,8 @@ std::array<bool, fusion_names.size()> fusions_off() {
   for (std::string word; std::getline(words, word, ',');) {
     const auto found = std::ranges::find(fusion_names, word);
     if (found == fusion_names.end())
-      throw UserError("COMPOSER_UNFUSED: '" + word + "' is neither join nor marks");
+      throw UserError("COMPOSER_UNFUSED: '" + word + "' is none of " +
+                      c10::Join(", ", fusion_names));
     off[static_cast<size_t>(found - fusion_names.begin())] = true;
     log::info("COMPOSER_UNFUSED: batch norm on the GPU runs without " + word);
   }
@@ -230,6 +268,13 @@ std::array<bool, fusion_names.size()> fusions_off() {
 bool is_on(NormFusion fusion) {
   static const auto off = fusions_off();
   return !off[static_cast<size_t>(fusion)];
+}
+
+std::string fusions_off_text() {
+  std::string text;
+  for (size_t i = 0; i < fusion_names.size(); ++i)
+    if (!is_on(static_cast<NormFusion>(i))) text += ", without " + std::string(fusion_names[i]);
+  return text;
 }
 
 int& Unfused::count() {
@@ -279,9 +324,10 @@ at::Tensor batch_norm_with(const NormCall& given) {
   auto call = given;
   if (call.residual.defined()) call.residual = made_like(call.input, call.residual);
   if (!differentiates(call)) return computed(call).output;
-  call.with_marks = call.input.is_cuda() && is_on(NormFusion::marks);
+  call.with_marks = call.input.is_cuda() && (call.pool || is_on(NormFusion::marks));
   return FusedBatchNorm::apply(call.input, if_defined(call.residual), if_defined(call.weight),
-                               if_defined(call.bias), call);
+                               if_defined(call.bias), if_defined(call.residual_norm.weight),
+                               if_defined(call.residual_norm.bias), call);
 }
 
 }  // namespace composer

@@ -15,9 +15,9 @@ struct Node;
 
 namespace composer {
 
-/// Uses one operator where there is one for the call, else computes step by step. A residual of
-/// another type or layout is converted to the input's first. The operator can be differentiated
-/// only once.
+/// Uses one operator where there is one for the call, else computes step by step, a norm of the
+/// residual and a pool by calls of their own. A residual of another type or layout is converted to
+/// the input's first. The operator can be differentiated only once.
 at::Tensor batch_norm_with(const NormCall& call);
 
 /// Why batch_norm_with() computes the call step by step, for people; empty where it uses one
@@ -25,13 +25,17 @@ at::Tensor batch_norm_with(const NormCall& call);
 std::string why_step_by_step(const NormCall& call);
 
 /// What batch norm on a GPU takes in besides the sum and the activation: the sum of the gradients
-/// that its output gets as a residual and otherwise (join), and bits for ReLU's derivative, which
-/// the backward pass reads in place of the output (marks). For measurements, the environment
+/// that its output gets as a residual and otherwise (join); bits for ReLU's derivative, which the
+/// backward pass reads in place of the output (marks); the norm of a block's shortcut
+/// (residual_norm); and a max pool after the activation (pool). For measurements, the environment
 /// variable COMPOSER_UNFUSED switches off those that it names, with commas between.
-enum class NormFusion { join, marks };
+enum class NormFusion { join, marks, residual_norm, pool };
 
 /// Whether the fusion is on. UserError if COMPOSER_UNFUSED names something else.
 bool is_on(NormFusion fusion);
+
+/// ", without join, without pool": those that are off.
+std::string fusions_off_text();
 
 /// The fused norm that made a tensor, for operators that read the tensor again in the backward
 /// pass: they need not save it, since the norm recomputes it, to the bit, from what it saves

@@ -34,6 +34,31 @@ at::Tensor Slot::operator()(const at::Tensor& input, const at::Tensor& residual,
   });
 }
 
+bool Slot::joins() const { return norm_ != nullptr && weights_ == nullptr && !recomputes_; }
+
+at::Tensor Slot::operator()(const at::Tensor& input, const Slot& shortcut, const at::Tensor& from,
+                            Activation activation) const {
+  const auto* const layers = dynamic_cast<const Sequential*>(shortcut.layer_.get());
+  const Slot* const ending =
+      layers == nullptr || layers->slots_.empty() ? nullptr : &layers->slots_.back();
+  if (!joins() || ending == nullptr || !ending->joins() || ending->next_ != Activation::none ||
+      shortcut.weights_ != nullptr || shortcut.recomputes_ || typeid(*layers) != typeid(Sequential))
+    return (*this)(input, shortcut(from), activation);
+  const auto residual = shortcut.computed(from, [&] { return layers->through_slots(from, 1); });
+  const auto both = computed(
+      input, [&] { return norm_->forward_with_norm(input, residual, *ending->norm_, activation); });
+  if (both.defined()) return both;
+  return (*this)(input, shortcut.computed(from, [&] { return (*ending)(residual); }), activation);
+}
+
+at::Tensor Slot::pooled(const at::Tensor& input, const Slot& next) const {
+  const auto* const pool = next.layer_->max_pool();
+  if (!joins() || pool == nullptr || next.weights_ != nullptr || next.recomputes_ ||
+      next.next_ != Activation::none)
+    return {};
+  return computed(input, [&] { return norm_->forward_pooled(input, next_, *pool); });
+}
+
 void Slot::set(std::shared_ptr<Layer> layer) {
   if (layer_ == nullptr)
     owner_.register_module(name_, layer);
@@ -57,9 +82,15 @@ Sequential::Sequential(std::vector<Named> layers) {
   for (auto& [name, layer] : layers) add(name, std::move(layer));
 }
 
-at::Tensor Block::through_slots(const at::Tensor& input) const {
+at::Tensor Block::through_slots(const at::Tensor& input, size_t without) const {
   at::Tensor x = input;
-  for (const auto& slot : slots_) x = slot(x, {}, slot.next());
+  const auto end = slots_.end() - static_cast<ptrdiff_t>(without);
+  for (auto slot = slots_.begin(); slot != end; ++slot) {
+    const auto next = std::next(slot);
+    const auto pooled = next == end ? at::Tensor() : slot->pooled(x, *next);
+    x = pooled.defined() ? pooled : (*slot)(x, {}, slot->next());
+    if (pooled.defined()) slot = next;
+  }
   return x;
 }
 
@@ -91,6 +122,15 @@ at::Tensor followed(const at::Tensor& output, const at::Tensor& residual, Activa
 at::Tensor NormLayer::forward(const at::Tensor& input, const at::Tensor& residual,
                               Activation activation) {
   return followed_in_place(normalize(input), residual, activation);
+}
+
+at::Tensor NormLayer::forward_with_norm(const at::Tensor&, const at::Tensor&, NormLayer&,
+                                        Activation) {
+  return {};
+}
+
+at::Tensor NormLayer::forward_pooled(const at::Tensor&, Activation, const Pool2dOptions&) {
+  return {};
 }
 
 }  // namespace composer

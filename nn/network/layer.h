@@ -17,6 +17,8 @@
 
 namespace composer {
 
+struct Pool2dOptions;
+
 /// A layer cannot compute on a tensor of this size. Each slot on the way out adds its name to the
 /// path.
 class LayerError : public RunError {
@@ -54,6 +56,9 @@ class Layer : public torch::nn::Module {
   /// One line for people, for instance "Conv2d(64, 128, 3x3, stride 2)".
   virtual std::string describe() const = 0;
 
+  /// The pool, if the layer is a max pool and nothing else; a norm before it may take it.
+  virtual const Pool2dOptions* max_pool() const { return nullptr; }
+
   /// Whether forward() is right where each rank has only some rows of its input
   /// (spatial_parallel.h): it calls only functions of namespace op, the same ones on every rank,
   /// and takes image sizes only from them. A derived class must say so again itself.
@@ -73,6 +78,13 @@ class Slot {
   /// activation(layer(input) + residual), in one call for a NormLayer. residual: may be undefined.
   at::Tensor operator()(const at::Tensor& input, const at::Tensor& residual,
                         Activation activation) const;
+  /// activation(layer(input) + shortcut(from)), with the norm that ends the shortcut in the same
+  /// operator, where there is one for both.
+  at::Tensor operator()(const at::Tensor& input, const Slot& shortcut, const at::Tensor& from,
+                        Activation activation) const;
+  /// The layer, its activation and the max pool in the slot `next` in one operator; undefined where
+  /// there is none for them.
+  at::Tensor pooled(const at::Tensor& input, const Slot& next) const;
 
   const std::string& name() const { return name_; }
   const std::shared_ptr<Layer>& layer() const { return layer_; }
@@ -95,6 +107,8 @@ class Slot {
 
  private:
   at::Tensor run(const at::Tensor& input) const;
+  /// Whether the layer may be computed together with another slot's.
+  bool joins() const;
   /// The layer's output, made by `compute`, with the layer's weights in memory.
   template <class Compute>
   at::Tensor computed(const at::Tensor& input, const Compute& compute) const;
@@ -130,8 +144,8 @@ class Block : public Layer {
  protected:
   Slot& add(std::string name, std::shared_ptr<Layer> layer);
 
-  /// `input` through all slots, one after another, each with its activation.
-  at::Tensor through_slots(const at::Tensor& input) const;
+  /// `input` through all slots but the last `without`, one after another, each with its activation.
+  at::Tensor through_slots(const at::Tensor& input, size_t without = 0) const;
 
   template <class T, class... Args>
   Slot& add(std::string name, Args&&... args) {
@@ -140,6 +154,7 @@ class Block : public Layer {
   }
 
  private:
+  friend class Slot;
   std::deque<Slot> slots_;
 };
 
@@ -188,6 +203,15 @@ class NormLayer : public Layer {
   /// An override computes the same in fewer passes.
   virtual at::Tensor forward(const at::Tensor& input, const at::Tensor& residual,
                              Activation activation);
+
+  /// activation(normalize(input) + the norm of `residual` by `residual_norm`) in one operator;
+  /// undefined where there is none.
+  virtual at::Tensor forward_with_norm(const at::Tensor& input, const at::Tensor& residual,
+                                       NormLayer& residual_norm, Activation activation);
+
+  /// max_pool2d(activation(normalize(input))) in one operator; undefined where there is none.
+  virtual at::Tensor forward_pooled(const at::Tensor& input, Activation activation,
+                                    const Pool2dOptions& pool);
 
   /// Why no operator computes the norm together with what follows; empty where that depends on the
   /// input (fused_norm.h).

@@ -97,26 +97,68 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double eps, double momentum)
   num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-at::Tensor BatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
-                                Activation activation) {
+void BatchNorm2d::check_batch(const at::Tensor& input) const {
   if (is_training() && op::values_a_channel(input) == 1)
     throw LayerError(describe() +
                      " gets one value a channel in training, which has no variance; a batch "
                      "needs more samples: set drop_last: true for train_dataset, or another "
                      "train_batch_size or grad_accum");
+}
+
+NormCall BatchNorm2d::call(const at::Tensor& input, double momentum) const {
+  return {.input = input,
+          .weight = weight,
+          .bias = bias,
+          .running_mean = running_mean,
+          .running_var = running_var,
+          .options = {.eps = eps_, .momentum = momentum, .training = is_training()}};
+}
+
+at::Tensor BatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
+                                Activation activation) {
+  check_batch(input);
   return normalized(input, residual, activation, is_training() ? take_up_batch() : 0);
 }
 
 at::Tensor BatchNorm2d::normalized(const at::Tensor& input, const at::Tensor& residual,
                                    Activation activation, double momentum) {
-  return batch_norm_with({.input = input,
-                          .residual = residual,
-                          .weight = weight,
-                          .bias = bias,
-                          .running_mean = running_mean,
-                          .running_var = running_var,
-                          .options = {.eps = eps_, .momentum = momentum, .training = is_training()},
-                          .activation = activation});
+  auto all = call(input, momentum);
+  all.residual = residual, all.activation = activation;
+  return batch_norm_with(all);
+}
+
+at::Tensor BatchNorm2d::forward_with_norm(const at::Tensor& input, const at::Tensor& residual,
+                                          NormLayer& residual_norm, Activation activation) {
+  auto* const other = dynamic_cast<BatchNorm2d*>(&residual_norm);
+  if (!input.is_cuda() || !is_on(NormFusion::residual_norm) ||
+      typeid(*this) != typeid(BatchNorm2d) || typeid(residual_norm) != typeid(BatchNorm2d))
+    return {};
+  auto all = call(input, 0);
+  all.residual = residual, all.activation = activation;
+  all.residual_norm = {other->weight,
+                       other->bias,
+                       other->running_mean,
+                       other->running_var,
+                       {.eps = other->eps_, .training = other->is_training()}};
+  if (!why_step_by_step(all).empty()) return {};
+  check_batch(input);
+  if (is_training()) {
+    all.options.momentum = take_up_batch();
+    all.residual_norm.options.momentum = other->take_up_batch();
+  }
+  return batch_norm_with(all);
+}
+
+at::Tensor BatchNorm2d::forward_pooled(const at::Tensor& input, Activation activation,
+                                       const Pool2dOptions& pool) {
+  if (!input.is_cuda() || !is_on(NormFusion::pool) || typeid(*this) != typeid(BatchNorm2d))
+    return {};
+  auto all = call(input, 0);
+  all.activation = activation, all.pool = pool;
+  if (!why_step_by_step(all).empty()) return {};
+  check_batch(input);
+  if (is_training()) all.options.momentum = take_up_batch();
+  return batch_norm_with(all);
 }
 
 double BatchNorm2d::take_up_batch() {

@@ -12,6 +12,8 @@
 
 namespace composer {
 
+struct NormCall;
+
 /// weight [out, in / groups, kh, kw], bias [out] or undefined. LayerError for images smaller than
 /// the kernel.
 class Conv2d : public Layer, public Bf16Weights {
@@ -44,6 +46,10 @@ class BatchNorm2d : public NormLayer {
   using NormLayer::forward;
   at::Tensor forward(const at::Tensor& input, const at::Tensor& residual,
                      Activation activation) override;
+  at::Tensor forward_with_norm(const at::Tensor& input, const at::Tensor& residual,
+                               NormLayer& residual_norm, Activation activation) override;
+  at::Tensor forward_pooled(const at::Tensor& input, Activation activation,
+                            const Pool2dOptions& pool) override;
   std::string why_separate() const override { return ""; }
   std::string describe() const override;
   bool by_rows() const override { return typeid(*this) == typeid(BatchNorm2d); }
@@ -61,6 +67,12 @@ class BatchNorm2d : public NormLayer {
   /// running statistics.
   at::Tensor normalized(const at::Tensor& input, const at::Tensor& residual, Activation activation,
                         double momentum);
+
+  /// The arguments of the norm alone; `momentum` as in normalized().
+  NormCall call(const at::Tensor& input, double momentum) const;
+
+  /// LayerError in training for one value a channel.
+  void check_batch(const at::Tensor& input) const;
 
   /// Counts a training batch and returns its weight in the running statistics: momentum; or 0,
   /// uncounted, where a block runs again in the backward pass.
@@ -104,6 +116,9 @@ class MaxPool2d : public Pool2d {
   explicit MaxPool2d(const Pool2dOptions& options) : Pool2d("MaxPool2d", options) {}
 
   at::Tensor forward(const at::Tensor& input) override;
+  const Pool2dOptions* max_pool() const override {
+    return typeid(*this) == typeid(MaxPool2d) ? &options() : nullptr;
+  }
   bool by_rows() const override { return typeid(*this) == typeid(MaxPool2d); }
 };
 

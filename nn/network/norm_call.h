@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 
 #include "nn/network/activation.h"
@@ -11,24 +12,35 @@
 
 namespace composer {
 
+/// The parameters of a batch norm: tensors [C]; weight and bias may be undefined.
+struct NormLayerParameters {
+  at::Tensor weight, bias, running_mean, running_var;
+  BatchNormOptions options;
+};
+
 /// activation(batch norm of input + residual). In training the norm uses the batch's mean and
 /// variance and updates the running ones (the variance as an unbiased estimate); else it uses the
 /// running ones.
 struct NormCall {
   at::Tensor input;                      ///< [N, C, H, W]
-  at::Tensor residual;                   ///< like the input, or undefined
+  at::Tensor residual{};                 ///< like the input, or undefined
   at::Tensor weight, bias;               ///< [C], or undefined: 1 and 0
   at::Tensor running_mean, running_var;  ///< [C]
   BatchNormOptions options;
   Activation activation = Activation::none;
-  bool with_marks = false;  ///< backward() will want NormOutput::marks
+  /// The residual is first normalised by these, if they have running statistics.
+  NormLayerParameters residual_norm{};
+  std::optional<Pool2dOptions> pool{};  ///< a max pool after the activation
+  bool with_marks = false;              ///< backward() will want NormOutput::marks
+
+  bool has_residual_norm() const { return residual_norm.running_mean.defined(); }
 };
 
 struct NormOutput {
   at::Tensor output;      ///< in the input's type and layout
   at::Tensor statistics;  ///< for the same kernels' backward()
-  /// With ReLU and a residual, for the same kernels' backward(), which does not read the output
-  /// then; undefined where they do not make it.
+  /// With ReLU and a residual, or with a pool, for the same kernels' backward(), which does not
+  /// read the output then; undefined where they do not make it.
   at::Tensor marks{};
 };
 
@@ -38,21 +50,24 @@ struct NormBackward {
   /// A gradient to be added to `gradient`, alike, or undefined; its memory may be overwritten.
   at::Tensor added;
   at::Tensor input;       ///< undefined where neither it nor a value recomputed from it is needed
-  at::Tensor residual;    ///< with GELU and a residual; else undefined
+  at::Tensor residual;    ///< with GELU or a norm of the residual; else undefined
   at::Tensor output;      ///< with ReLU and a residual, without marks; else undefined
   at::Tensor marks;       ///< NormOutput::marks
   at::Tensor statistics;  ///< NormOutput::statistics
   at::Tensor weight;      ///< see NormCall
   at::Tensor bias;  ///< see NormCall; only where the value before the activation is recomputed
   bool with_residual = false;
+  bool residual_norm = false;  ///< NormCall::has_residual_norm()
+  std::optional<Pool2dOptions> pool{};
   bool training = false;
   Activation activation = Activation::none;
   bool for_input = false, for_weight = false, for_bias = false, for_residual = false;
+  bool for_residual_weight = false, for_residual_bias = false;
 };
 
 /// A gradient that was not asked for is undefined.
 struct NormGradients {
-  at::Tensor input, residual, weight, bias;
+  at::Tensor input, residual, weight, bias, residual_weight{}, residual_bias{};
 };
 
 /// The operator's kernels on one device. With ReLU a value whose output is 0 has no gradient; NaN

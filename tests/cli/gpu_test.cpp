@@ -354,12 +354,34 @@ TEST_CASE("a plan names the fusions that are switched off", "[cli][stand_in][slo
         .run(small + "--plan --device gpu");
   };
   CHECK(plan("").output.find("without") == std::string::npos);
-  CHECK(plan("join,marks").output.find("8 channels, without join, without marks), ") !=
+  CHECK(plan("pool,marks").output.find("8 channels, without marks, without pool), ") !=
         std::string::npos);
   const auto unknown = plan("joins");
   CHECK(unknown.status == 2);
-  CHECK(unknown.errors.find("COMPOSER_UNFUSED: 'joins' is neither join nor marks") !=
-        std::string::npos);
+  CHECK(unknown.errors.find("COMPOSER_UNFUSED: 'joins' is none of join, marks, residual_norm, "
+                            "pool") != std::string::npos);
+}
+
+TEST_CASE("batch norm trains a network as step by step, with and without each fusion",
+          "[cli][stand_in][slow]") {
+  const std::vector<std::string> fusions{"join", "marks", "residual_norm", "pool"};
+  const auto off = GENERATE(as<std::string>{}, "", "join", "marks", "residual_norm", "pool");
+  CAPTURE(off);
+  WithStandIn machine({{"COMPOSER_UNFUSED", off}});
+  std::ofstream(machine.folder() / "recipe.yaml")
+      << "model: {resnet: {model_name: resnet18, num_classes: 10}}\n"
+         "train_dataset: {shapes: {samples: 16, size: 64}}\n"
+         "train_batch_size: 8\nmax_duration: 2ba\nseed: 3\nprecision: fp32\ndevice: gpu\n"
+         "algorithms: {channels_last: {}}\n";
+  const auto outcome =
+      machine.run("check -f recipe.yaml --against unfused --steps 2", machine.with_library());
+  INFO(outcome.output << outcome.errors);
+  CHECK(outcome.status == 0);
+  std::string used;
+  for (const auto& [line, count] : machine.notes())
+    if (line.starts_with("norm ")) used += line + "\n";
+  for (const auto& fusion : fusions)
+    CHECK((used.find("with " + fusion) != std::string::npos) == (fusion != off));
 }
 
 TEST_CASE("a library of another version, or none, is told of once", "[cli][stand_in][slow]") {
@@ -388,7 +410,7 @@ namespace {
 void check_normalised_by_one_kernel(const std::string& words, const std::string& trained,
                                     const std::string& evaluated) {
   CAPTURE(words);
-  WithStandIn machine;
+  WithStandIn machine(std::map<std::string, std::string>{{"STAND_IN_NORM", "0"}});
   const auto train = [&](const std::string& program, const std::string& name) {
     const auto outcome = machine.run(
         small + "--device gpu --max_duration 12ba --run_name " + name + " " + words, program);

@@ -91,9 +91,10 @@ Results of_kernels(const Case& c, const Inputs& in) {
   NormForwardArguments forward{};
   forward.rows = rows, forward.channels = static_cast<int>(channels), forward.follows = c.follows;
   forward.input = at_(in.input), forward.residual = at_(in.residual);
-  forward.weight = floats(in.weight), forward.bias = floats(in.bias);
-  forward.running_mean = floats(r.running_mean), forward.running_var = floats(r.running_var);
-  forward.eps = eps, forward.momentum = momentum, forward.training = c.training;
+  forward.norm = {
+      floats(in.weight), floats(in.bias), floats(r.running_mean), floats(r.running_var), eps,
+      momentum};
+  forward.training = c.training;
   forward.statistics = floats(statistics), forward.partial = floats(partial);
   forward.output = at_(r.output);
   const auto marks = at::full({rows * channels / norm_width}, 0x55, at::kByte);
@@ -193,7 +194,7 @@ TEST_CASE("ReLU's bits let NaN pass, and nothing that the output has as 0", "[cu
   NormForwardArguments given{};
   given.rows = 1, given.channels = channels, given.follows = NormFollows::relu;
   given.input = input.data_ptr(), given.residual = residual.data_ptr();
-  given.running_mean = mean.data_ptr<float>(), given.running_var = var.data_ptr<float>();
+  given.norm.running_mean = mean.data_ptr<float>(), given.norm.running_var = var.data_ptr<float>();
   given.statistics = statistics.data_ptr<float>();
   given.output = output.data_ptr(), given.marks = &marks;
   OnHost run;

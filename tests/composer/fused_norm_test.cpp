@@ -310,6 +310,26 @@ TEST_CASE("what a residual's gradient adds to is added in the norm that made the
   CHECK(at::allclose(seen.seen.to(at::kDouble), both.seen, 0.02, 0.02));
 }
 
+TEST_CASE("so it is on a GPU, also where the norm that made it takes a pool", "[fused_norm][gpu]") {
+  if (!test::has_gpu()) return;
+  const at::Device gpu(at::kCUDA, 0);
+  const bool pooled = GENERATE(false, true);
+  at::manual_seed(14);
+  const std::vector<int64_t> shape{4, 24, 9, 8};
+  auto first = random_case(shape, at::kFloat, nhwc, !pooled, Activation::none, true);
+  if (pooled) first = with_pool(first, {.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}});
+  const auto second = random_case(shape, at::kFloat, nhwc, true, Activation::gelu, true);
+  const auto factor = at::randn(shape).contiguous(nhwc);
+  const auto there = shared_output(on(gpu, first), on(gpu, second), factor.to(gpu), 1, false);
+  const auto exact =
+      shared_output(in_double(first), in_double(second), factor.to(at::kDouble), 1, false);
+  CHECK((there.sums == 0) == !pooled);
+  for (size_t i = 0; i < there.gradients.size(); ++i) {
+    CAPTURE(pooled, i);
+    CHECK(worst(there.gradients[i].cpu(), exact.gradients[i]) < 1e-4);
+  }
+}
+
 TEST_CASE("a residual that only a norm reads gets its gradient", "[fused_norm]") {
   at::manual_seed(15);
   const auto given = random_case({4, 24, 9, 8}, at::kFloat, nhwc, true, Activation::relu, true);

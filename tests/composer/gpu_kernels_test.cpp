@@ -1,6 +1,6 @@
 // The kernels of libcomposer_cuda.so on a GPU: that they are what computes, and right.
 #include <catch2/catch.hpp>
-#include <cstdlib>
+#include <cmath>
 
 #include "nn/device/cuda_library.h"
 #include "nn/network/normalize.h"
@@ -9,20 +9,8 @@
 
 namespace composer::gpu_kernels_test {
 
-namespace {
-
-/// Where there is none, or a stand-in, the test's output says why it does not run.
-bool has_kernels() {
-  if (!test::has_gpu()) return false;
-  if (std::getenv("COMPOSER_TEST_STAND_IN") == nullptr) return true;
-  WARN("skipped: the GPU is a stand-in, which runs no kernels");
-  return false;
-}
-
-}  // namespace
-
 TEST_CASE("the GPU's fused batch norm is that of float64 to rounding", "[fused_norm][gpu]") {
-  if (!has_kernels()) return;
+  if (!test::has_gpu()) return;
   const at::Device gpu(at::kCUDA, 0);
   const auto type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
   const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
@@ -38,8 +26,69 @@ TEST_CASE("the GPU's fused batch norm is that of float64 to rounding", "[fused_n
       }
 }
 
+TEST_CASE("the GPU's batch norm takes a norm of the residual", "[fused_norm][gpu]") {
+  if (!test::has_gpu()) return;
+  const at::Device gpu(at::kCUDA, 0);
+  const auto type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
+  const auto activation = GENERATE(Activation::none, Activation::relu);
+  at::manual_seed(4);
+  for (const bool training : {true, false})
+    for (const auto& shape : std::vector<std::vector<int64_t>>{
+             {3, 8, 7, 5}, {2, 64, 2, 1}, {2, 24, 28, 29}, {1, 264, 20, 20}}) {
+      CAPTURE(type, activation, training, shape);
+      const auto given =
+          with_residual_norm(random_case(shape, type, nhwc, true, activation, training));
+      REQUIRE(why_step_by_step(on(gpu, given).call) == "");
+      check(given, gpu, 1e-5);
+    }
+}
+
+TEST_CASE("the GPU's batch norm takes a max pool", "[fused_norm][gpu]") {
+  if (!test::has_gpu()) return;
+  const at::Device gpu(at::kCUDA, 0);
+  const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
+  const auto pool = GENERATE(Pool2dOptions{{3, 3}, {2, 2}, {1, 1}}, Pool2dOptions{{2, 2}, {2, 2}},
+                             Pool2dOptions{{3, 2}, {1, 3}, {1, 0}});
+  at::manual_seed(5);
+  for (const bool training : {true, false})
+    for (const auto& shape :
+         std::vector<std::vector<int64_t>>{{3, 8, 7, 5}, {2, 64, 2, 2}, {2, 24, 28, 29}}) {
+      CAPTURE(pool.kernel, activation, training, shape);
+      const auto given =
+          with_pool(random_case(shape, at::kFloat, nhwc, false, activation, training), pool);
+      REQUIRE(why_step_by_step(on(gpu, given).call) == "");
+      check(given, gpu, 1e-5);
+    }
+}
+
+TEST_CASE("the pool after the GPU's batch norm chooses as ATen does", "[fused_norm][gpu]") {
+  if (!test::has_gpu()) return;
+  const at::Device gpu(at::kCUDA, 0);
+  const auto type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
+  at::manual_seed(6);
+  // Few values, so that most windows have equal ones; NaN, infinities and zeros of both signs.
+  auto given = random_case({4, 16, 9, 11}, type, nhwc, false, Activation::none, false);
+  auto& call = given.call;
+  call.input = at::empty_like(call.input).copy_(at::randint(-2, 3, call.input.sizes()));
+  const auto some = [&] { return at::rand(call.input.sizes()) < 0.02; };
+  for (const double value : {std::nan(""), double{INFINITY}, -double{INFINITY}, -0.})
+    call.input.masked_fill_(some(), value);
+  call.weight.fill_(1), call.bias.fill_(0), call.running_mean.fill_(0), call.running_var.fill_(1);
+  call.options.eps = 0;
+  call.pool = Pool2dOptions{{3, 3}, {2, 2}, {1, 1}};
+  const auto input = call.input.detach().clone().requires_grad_(true);
+  const auto output = at::max_pool2d(input, {3, 3}, {2, 2}, {1, 1});
+  given.gradient = at::empty_like(output).copy_(at::randint(1, 9, output.sizes()));
+  output.backward(given.gradient);
+  const auto chosen = on(at::kCPU, found(on(gpu, given)));
+  CHECK(at::equal(chosen.output.nan_to_num(77), output.nan_to_num(77)));
+  // Infinity times a slope of 0 is NaN.
+  const auto finite = at::isfinite(call.input);
+  CHECK(at::equal(chosen.input.masked_select(finite), input.grad().masked_select(finite)));
+}
+
 TEST_CASE("the GPU's normalisation has the CPU's bits", "[normalize][gpu]") {
-  if (!has_kernels()) return;
+  if (!test::has_gpu()) return;
   auto* const normalize_on_gpu = reinterpret_cast<NormalizeOnGpu*>(
       function_of_cuda_library("composer_normalize", "this test needs"));
   const std::vector<float> scale{0.017F, 0.0175F, 0.0174F}, shift{-2.1F, -2.03F, -1.8F};

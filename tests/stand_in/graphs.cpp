@@ -47,6 +47,10 @@ class TapeRecorder : public StepRecorder {
 }  // namespace
 }  // namespace composer::stand_in
 
+extern "C" void composer_stand_in_record(const std::function<void()>& entry) {
+  if (composer::stand_in::recording != nullptr) composer::stand_in::recording->push_back(entry);
+}
+
 extern "C" composer::StepRecorder* composer_stand_in_recorder() {
   return new composer::stand_in::TapeRecorder;
 }
