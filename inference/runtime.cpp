@@ -187,6 +187,7 @@ class Runtime::Plan {
     if (stays_codes(operation)) return code_step(operation);
     if (is_mean(operation)) return mean_step(operation);
     if (is_largest(operation)) return largest_step(operation);
+    if (is_linear_of_pixels(operation)) return pixels_step(operation);
     return plain_step(operation);
   }
 
@@ -334,6 +335,46 @@ class Runtime::Plan {
       }
     });
     return count == 1 ? outputs[0] : at::cat(outputs);
+  }
+
+  /// Whether the operation is a linear layer of the features of pixels, [N, H, W, features], whose
+  /// result may be rounded to codes later.
+  bool is_linear_of_pixels(const Operation& operation) const {
+    return operation.kind == OperationKind::linear && !quantization_.empty() &&
+           graph_.constant(operation, 1).defined() &&
+           (operation.inputs.size() < 3 || !operation.inputs[2] ||
+            graph_.constant(operation, 2).defined());
+  }
+
+  /// Some rows of one image at a time, each time on one thread: the last bits of products depend on
+  /// the number of rows and of threads.
+  Step pixels_step(const Operation& operation) const {
+    constexpr int64_t most_rows = 64;
+    const auto weight = in_type(graph_.constant(operation, 1), type_);
+    const int64_t features = weight.size(1), outputs = weight.size(0);
+    const std::shared_ptr layer = packed({.weight = weight,
+                                          .bias = in_type(graph_.constant(operation, 2), type_),
+                                          .convolution = nullptr,
+                                          .input_shape = {most_rows, features}});
+    return [=, from = *operation.inputs[0], to = operation.output](PassValues& values) {
+      const auto input = values.numbers(from).contiguous();
+      auto shape = input.sizes().vec();
+      shape.back() = outputs;
+      const auto result = at::empty(shape, input.options());
+      const auto images = input.flatten(1, -2), results = result.flatten(1, -2);
+      const int64_t blocks = at::divup(images.size(1), most_rows);
+      at::parallel_for(0, images.size(0) * blocks, 1, [&](int64_t begin, int64_t end) {
+        const c10::InferenceMode inference;
+        const OneThreadHere one_thread;
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t first = i % blocks * most_rows;
+          const int64_t count = std::min(most_rows, images.size(1) - first);
+          const auto rows = images[i / blocks].narrow(0, first, count);
+          results[i / blocks].narrow(0, first, count).copy_(layer->run(rows, {}, false));
+        }
+      });
+      values.set_numbers(to, result);
+    };
   }
 
   void set_input(PassValues& values, const at::Tensor& images) const {
