@@ -12,14 +12,21 @@
 #include "inference/network_folder.h"
 #include "inference/onnx/onnx_file.h"
 #include "inference/torchscript.h"
+#include "nn/network/objective.h"
 
 namespace composer {
 namespace {
 
 struct ExportOptions {
-  std::string path, format, output, weights, names;
-  bool preprocessing = false, overwrite = false;
+  std::string path, format, output, weights, names, preprocessing;
+  bool probabilities = false, overwrite = false;
 };
+
+const std::map<std::string, OnnxPreprocessing> preprocessings{
+    {"", OnnxPreprocessing::none},
+    {"normalize", OnnxPreprocessing::normalize},
+    {"resize", OnnxPreprocessing::resize},
+    {"portable", OnnxPreprocessing::portable}};
 
 void export_safetensors(const TakenNetwork& taken, const ExportOptions& options) {
   const auto names = options.names.empty() ? LibraryNames{} : names_in(taken, options.names);
@@ -31,7 +38,14 @@ void export_torchscript(const TakenNetwork& taken, const ExportOptions& options)
 }
 
 void export_onnx(const TakenNetwork& taken, const ExportOptions& options) {
-  write_onnx(options.output, taken.network, {.preprocessing = options.preprocessing});
+  const auto& network = taken.network;
+  const auto objective = make_objective(network.loss, {}, network.classes());
+  if (options.probabilities && objective && objective->takes_values())
+    throw UserError("--probabilities: the network's outputs are values of the loss " +
+                    network.loss + ", not classes");
+  write_onnx(options.output, network,
+             {.preprocessing = preprocessings.at(options.preprocessing),
+              .probabilities = options.probabilities});
 }
 
 struct Format {
@@ -45,8 +59,10 @@ const std::map<std::string, Format> formats{{"onnx", {".onnx", export_onnx}},
 void check(const ExportOptions& options, const Format& format) {
   if (!options.names.empty() && options.format != "safetensors")
     throw UserError("--names: is for --format safetensors");
-  if (options.preprocessing && options.format != "onnx")
+  if (!options.preprocessing.empty() && options.format != "onnx")
     throw UserError("--preprocessing: is for --format onnx");
+  if (options.probabilities && options.format != "onnx")
+    throw UserError("--probabilities: is for --format onnx");
   check_on_this_machine("--output", options.output);
   const std::filesystem::path output(options.output);
   if (format.ending.empty()) {
@@ -89,10 +105,19 @@ int export_command(const Words& words) {
                  "safetensors: a library that shall load the weights strictly: torchvision or "
                  "timm")
       ->check(word_of({"torchvision", "timm"}));
-  app.add_flag("--preprocessing", options.preprocessing,
-               "onnx: takes uint8 images [N, H, W, C] in place of normalised ones");
+  const auto* const preprocessing =
+      app.add_option("--preprocessing", options.preprocessing,
+                     "onnx: takes uint8 images [N, H, W, C] in place of normalised ones. normalize "
+                     "(or no word): resized and\ncropped already; resize: of any size, for ONNX "
+                     "Runtime; portable: of any size, also for OpenVINO and others")
+          ->expected(0, 1)
+          ->check(word_of({"normalize", "resize", "portable"}));
+  app.add_flag("--probabilities", options.probabilities,
+               "onnx: has a second output, probabilities: the softmax of the logits");
   app.add_flag("--overwrite", options.overwrite, "torchscript, onnx: replaces an existing file");
   if (!parse(app, words)) return 0;
+  if (preprocessing->count() > 0 && options.preprocessing.empty())
+    options.preprocessing = "normalize";
   const auto& format = formats.at(options.format);
   check(options, format);
   const auto taken = take_network(options.path, options.weights);

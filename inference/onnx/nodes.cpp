@@ -73,8 +73,7 @@ class NodeWriter {
       case OperationKind::max_pool2d:
         return max_pool();
       case OperationKind::mean:
-        return last("ReduceMean", inputs_,
-                    {{"axes", std::vector<int64_t>{2, 3}}, {"keepdims", int64_t{0}}});
+        return mean();
       case OperationKind::multiply:
         return last("Mul", inputs_);
       case OperationKind::relu:
@@ -113,6 +112,14 @@ class NodeWriter {
   }
 
   bool has_input(size_t index) const { return index < inputs_.size() && !inputs_[index].empty(); }
+
+  /// The axes are an attribute, from operator set 18 on an input.
+  void mean() {
+    const std::vector<int64_t> axes{2, 3};
+    const OnnxAttribute keepdims{"keepdims", int64_t{0}};
+    if (onnx_.operator_set() < 18) return last("ReduceMean", inputs_, {{"axes", axes}, keepdims});
+    last("ReduceMean", {inputs_[0], integers("axes", axes)}, {keepdims});
+  }
 
   std::string constant(const std::string& part, const at::Tensor& tensor) {
     return onnx_.add_constant(output_ + "." + part, tensor);

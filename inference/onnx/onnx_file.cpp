@@ -9,6 +9,7 @@
 #include "inference/graph/graph_json.h"
 #include "inference/onnx/nodes.h"
 #include "inference/onnx/onnx_graph.h"
+#include "inference/onnx/resize_nodes.h"
 #include "inference/quantization/codes.h"
 
 namespace composer {
@@ -139,24 +140,37 @@ class OnnxTranslation {
         quantization_(quantization),
         codes_(codes_by_value(graph, quantization)) {}
 
-  /// preprocessing: null where the input is normalised already.
-  void run(const Normalization* preprocessing) {
-    add_input(preprocessing);
+  void run(const Preparation& preparation, const OnnxOptions& options) {
+    add_input(preparation, options.preprocessing);
     const auto& result = graph_.values[graph_.output];
     names_[graph_.output] = onnx_.unique("logits");
     onnx_.add_output("logits", at::kFloat, result.shape);
     for (const auto& operation : graph_.operations) add(operation);
+    if (!options.probabilities) return;
+    onnx_.add_output("probabilities", at::kFloat, result.shape);
+    onnx_.add_node("Softmax", {names_[graph_.output]}, onnx_.unique("probabilities"),
+                   {{"axis", int64_t{-1}}});
   }
 
  private:
-  void add_input(const Normalization* preprocessing) {
+  void add_input(const Preparation& preparation, OnnxPreprocessing preprocessing) {
     const auto& shape = graph_.values[graph_.input].shape;
     auto images = onnx_.unique("images");
-    if (preprocessing != nullptr) {
-      onnx_.add_input(images, at::kByte, {shape[0], shape[2], shape[3], shape[1]});
-      images = normalized(images, *preprocessing);
-    } else {
-      onnx_.add_input(images, at::kFloat, shape);
+    switch (preprocessing) {
+      case OnnxPreprocessing::none:
+        onnx_.add_input(images, at::kFloat, shape);
+        break;
+      case OnnxPreprocessing::normalize:
+        onnx_.add_input(images, at::kByte, {shape[0], shape[2], shape[3], shape[1]});
+        images = normalized(planes(onnx_, images), preparation.normalization);
+        break;
+      case OnnxPreprocessing::resize:
+      case OnnxPreprocessing::portable:
+        onnx_.add_input(images, at::kByte, {shape[0], -1, -1, shape[1]});
+        const bool portable = preprocessing == OnnxPreprocessing::portable;
+        images = normalized(resized_planes(onnx_, images, preparation, portable),
+                            preparation.normalization);
+        break;
     }
     names_[graph_.input] = images;
     if (!codes_.contains(graph_.input)) return;
@@ -164,15 +178,12 @@ class OnnxTranslation {
     add_rounding(onnx_, codes_.at(graph_.input), images, names_[graph_.input]);
   }
 
+  /// images: float32 [N, C, H, W].
   std::string normalized(const std::string& images, const Normalization& by) {
     const auto of_channels = [&](const std::string& name, const std::vector<double>& values) {
       return onnx_.add_constant(name, at::tensor(values, at::kFloat).view({1, -1, 1, 1}));
     };
-    onnx_.add_node("Cast", {images}, onnx_.unique("images.float"), {{"to", int64_t{1}}});
-    onnx_.add_node("Transpose", {"images.float"}, onnx_.unique("images.planes"),
-                   {{"perm", std::vector<int64_t>{0, 3, 1, 2}}});
-    onnx_.add_node("Sub", {"images.planes", of_channels("mean", by.mean)},
-                   onnx_.unique("images.centered"));
+    onnx_.add_node("Sub", {images, of_channels("mean", by.mean)}, onnx_.unique("images.centered"));
     const auto output = onnx_.unique("images.normalized");
     onnx_.add_node("Div", {"images.centered", of_channels("std", by.std)}, output);
     return output;
@@ -233,9 +244,14 @@ void write_onnx(const std::string& path, const TrainedNetwork& network,
   const auto graph = folded(network);
   if (!graph.values[graph.output].producer)
     throw UserError(path + ": the network's output does not depend on its images");
-  OnnxGraph onnx(path);
-  OnnxTranslation(onnx, graph, network.quantization)
-      .run(options.preprocessing ? &network.preparation.normalization : nullptr);
+  const bool resize = options.preprocessing == OnnxPreprocessing::resize;
+  if (resize || options.preprocessing == OnnxPreprocessing::portable)
+    if (const auto why = why_no_resize_nodes(network.preparation, network.resize_filter);
+        !why.empty())
+      throw UserError(path + ": the network cannot resize its images itself: " + why +
+                      "; take --preprocessing normalize");
+  OnnxGraph onnx(path, resize ? 18 : 17);
+  OnnxTranslation(onnx, graph, network.quantization).run(network.preparation, options);
   onnx.write({{"network.json", description_text(description_of(network))}});
 }
 

@@ -1,5 +1,5 @@
-// Export of a trained network as an ONNX file (IR version 8, operator set 17), for ONNX Runtime,
-// OpenVINO and others.
+// Export of a trained network as an ONNX file (IR version 8, operator set 17 or 18), for ONNX
+// Runtime, OpenVINO and others.
 #pragma once
 
 #include <map>
@@ -9,17 +9,27 @@
 
 namespace composer {
 
-struct OnnxOptions {
-  /// true: the input is uint8 [N, H, W, C], resized and cropped as the preparation says, and the
-  /// network normalises it. false: the input is float32 [N, C, H, W], normalised.
-  bool preprocessing = false;
+/// What the file does with images before the network.
+enum class OnnxPreprocessing {
+  none,       ///< the input is float32 [N, C, H, W], normalised
+  normalize,  ///< the input is uint8 [N, H, W, C], resized and cropped as the preparation says
+  resize,     ///< the input is uint8 [N, H, W, C] of any size; with the operator Resize
+  portable,   ///< the same without Resize (resize_nodes.h)
 };
 
+struct OnnxOptions {
+  OnnxPreprocessing preprocessing = OnnxPreprocessing::none;
+  bool probabilities = false;  ///< a second output, "probabilities": the logits' softmax
+};
+
+/// Operator set 18 with OnnxPreprocessing::resize, which needs it, else 17.
+///
 /// Writes the folded network from "images" to "logits" [N, classes], for any N. A quantized network
 /// is written in QDQ form: int8 weights, uint8 activations, int32 biases. With activation_bits 7,
 /// numbers beyond the calibrated range get codes above 127. The metadata "network.json" is the
-/// description (description.h). UserError that names a layer that ONNX cannot express, or for a
-/// network of more than 2 GB; RunError when the file cannot be written.
+/// description (description.h). UserError that names a layer that ONNX cannot express, for a
+/// preparation that cannot be put in the file, or for a network of more than 2 GB; RunError when
+/// the file cannot be written.
 void write_onnx(const std::string& path, const TrainedNetwork& network,
                 const OnnxOptions& options = {});
 

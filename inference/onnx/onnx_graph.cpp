@@ -11,7 +11,7 @@
 namespace composer {
 namespace {
 
-constexpr int64_t kIrVersion = 8, kOperatorSet = 17;
+constexpr int64_t kIrVersion = 8;
 constexpr size_t kMostBytes = std::numeric_limits<int32_t>::max();
 
 /// TensorProto.DataType.
@@ -41,6 +41,9 @@ ProtobufMessage attribute(const OnnxAttribute& given) {
   } else if (const auto* integer = std::get_if<int64_t>(&given.value)) {
     message.integer(3, *integer);
     message.integer(20, 2);
+  } else if (const auto* text = std::get_if<std::string>(&given.value)) {
+    message.bytes(4, *text);
+    message.integer(20, 3);
   } else {
     for (const int64_t value : std::get<std::vector<int64_t>>(given.value))
       message.integer(8, value);
@@ -54,8 +57,8 @@ ProtobufMessage value_info(const std::string& name, at::ScalarType type,
   ProtobufMessage shape;
   for (size_t i = 0; i < dimensions.size(); ++i) {
     ProtobufMessage dimension;
-    if (i == 0)
-      dimension.bytes(2, "N");
+    if (i == 0 || dimensions[i] < 0)
+      dimension.bytes(2, std::string_view("NHW").substr(i, 1));
     else
       dimension.integer(1, dimensions[i]);
     shape.message(1, dimension);
@@ -120,7 +123,7 @@ void OnnxGraph::write(const std::map<std::string, std::string>& metadata) const 
   model.bytes(3, version);
   name.bytes(2, "network");
   operators.bytes(1, "");
-  operators.integer(2, kOperatorSet);
+  operators.integer(2, operator_set_);
   rest.message(8, operators);
   for (const auto& [key, value] : metadata) {
     ProtobufMessage entry;

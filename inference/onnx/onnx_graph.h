@@ -1,4 +1,4 @@
-// Builds a graph of ONNX operators (IR version 8, operator set 17).
+// Builds a graph of ONNX operators (IR version 8).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,19 +15,23 @@ namespace composer {
 
 struct OnnxAttribute {
   std::string name;
-  std::variant<int64_t, float, std::vector<int64_t>> value;
+  std::variant<int64_t, float, std::vector<int64_t>, std::string> value;
 };
 
 /// Add each node after the nodes that compute its inputs.
 class OnnxGraph {
  public:
-  /// path: the file, which errors name.
-  explicit OnnxGraph(std::string path) : path_(std::move(path)) {}
+  /// path: the file, which errors name. operator_set: the version of ONNX's operators.
+  explicit OnnxGraph(std::string path, int64_t operator_set = 17)
+      : path_(std::move(path)), operator_set_(operator_set) {}
+
+  int64_t operator_set() const { return operator_set_; }
 
   /// The name, with a number appended if it is in use.
   std::string unique(const std::string& name);
 
-  /// An input or output of the graph; its first dimension has any size, "N".
+  /// An input or output of the graph. Its first dimension has any size, "N", and so have those of
+  /// size -1: "H" the second, "W" the third.
   void add_input(const std::string& name, at::ScalarType type, const std::vector<int64_t>& shape);
   void add_output(const std::string& name, at::ScalarType type, const std::vector<int64_t>& shape);
 
@@ -46,6 +50,7 @@ class OnnxGraph {
   void check_size(size_t bytes) const;
 
   std::string path_;
+  int64_t operator_set_;
   ProtobufMessage nodes_, constants_, ends_;  ///< fields of a GraphProto
   std::map<std::string, int> names_;
 };

@@ -40,6 +40,12 @@ TEST_CASE("composer export writes ONNX files, for images as numbers and as bytes
   CHECK(bytes.inputs.at(0).shape == Shape{"N", "28", "28", "1"});
   CHECK(bytes.outputs.at(0).shape == Shape{"N", "10"});
   CHECK_THAT(bytes.metadata.at("network.json"), Contains("mnist_classifier"));
+  REQUIRE(of(command + "resize.onnx --preprocessing resize --probabilities").status == 0);
+  const auto resize = test::read_onnx(folder / "resize.onnx");
+  CHECK(resize.inputs.at(0).shape == Shape{"N", "H", "W", "1"});
+  CHECK(resize.outputs.at(1).name == "probabilities");
+  CHECK_THAT(of(command + "x.onnx --preprocessing whole").errors,
+             Contains("--preprocessing: 'whole'"));
   const auto again = of(command + "net.onnx");
   CHECK(again.status == 2);
   CHECK_THAT(again.errors, Contains("--output: 'net.onnx' exists; --overwrite replaces it"));

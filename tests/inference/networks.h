@@ -195,4 +195,23 @@ inline double relative(const at::Tensor& given, const at::Tensor& expected) {
   return ((given - expected).abs().max() / expected.abs().max()).item<double>();
 }
 
+/// A network that computes the function, whose weights are what it has captured.
+class Formula : public Model {
+ public:
+  using Function = std::function<at::Tensor(const at::Tensor&)>;
+  explicit Formula(Function function) : function_(std::move(function)) {}
+  at::Tensor forward(const at::Tensor& input) override { return function_(input); }
+  int64_t num_classes() const override { return 1; }
+
+ private:
+  Function function_;
+};
+
+inline TrainedNetwork network_of(const Formula::Function& function, const at::Tensor& image) {
+  Formula model(function);
+  TrainedNetwork network;
+  network.graph = record(model, image);
+  return network;
+}
+
 }  // namespace composer::test

@@ -53,9 +53,30 @@ inline at::Tensor dequantized(const OnnxNode& node, const std::vector<at::Tensor
   return codes.to(at::kFloat) * along(x[1], axis, x[0].dim());
 }
 
+/// The half that resizes images needs.
+inline at::Tensor resized_of(const OnnxNode& node, const std::vector<at::Tensor>& x) {
+  const auto get = [&](const char* key) { return node.integers.at(key); };
+  if (node.texts.at("mode") != "linear" || get("antialias")[0] != 1 ||
+      get("exclude_outside")[0] != 1 || get("axes") != std::vector<int64_t>{1, 2} ||
+      x[1].defined() || x[2].defined())
+    throw std::invalid_argument("another Resize");
+  const std::vector<int64_t> size{x[3][0].item<int64_t>(), x[3][1].item<int64_t>()};
+  return at::_upsample_bilinear2d_aa(x[0].permute({0, 3, 1, 2}), size, false)
+      .permute({0, 2, 3, 1})
+      .contiguous();
+}
+
+inline at::Tensor sliced(at::Tensor x, const at::Tensor& begin, const at::Tensor& end,
+                         const at::Tensor& axes) {
+  for (int64_t i = 0; i < axes.numel(); ++i)
+    x = x.slice(axes[i].item<int64_t>(), begin[i].item<int64_t>(), end[i].item<int64_t>());
+  return x;
+}
+
 inline at::Tensor onnx_output(const OnnxNode& node, const std::vector<at::Tensor>& x) {
   const auto get = [&](const char* key) { return node.integers.at(key); };
   const auto& kind = node.kind;
+  if (kind == "Abs") return x[0].abs();
   if (kind == "Add") return x[0] + x[1];
   if (kind == "AveragePool") {
     if (get("count_include_pad")[0] != 1) throw std::invalid_argument("count_include_pad");
@@ -67,9 +88,11 @@ inline at::Tensor onnx_output(const OnnxNode& node, const std::vector<at::Tensor
   if (kind == "Concat") return at::cat(x, get("axis")[0]);
   if (kind == "Conv") return conv_of(node, x);
   if (kind == "DequantizeLinear") return dequantized(node, x);
-  if (kind == "Div") return x[0] / x[1];
+  if (kind == "Div") return x[0].is_floating_point() ? x[0] / x[1] : at::div(x[0], x[1], "trunc");
   if (kind == "Erf") return at::erf(x[0]);
   if (kind == "Flatten") return x[0].flatten(get("axis")[0]);
+  if (kind == "Floor") return x[0].floor();
+  if (kind == "Gather") return x[0].index_select(0, x[1].view({-1})).view(x[1].sizes());
   if (kind == "Gemm" && get("transB")[0] == 1)
     return at::linear(x[0], x[1], x.size() > 2 ? x[2] : at::Tensor());
   if (kind == "GlobalAveragePool") return x[0].mean(at::IntArrayRef{2, 3}, /*keepdim=*/true);
@@ -86,10 +109,21 @@ inline at::Tensor onnx_output(const OnnxNode& node, const std::vector<at::Tensor
     return at::max_pool2d(padded(x[0], get("pads"), -std::numeric_limits<double>::infinity()),
                           get("kernel_shape"), get("strides"), at::IntArrayRef{0, 0},
                           get("dilations"));
+  if (kind == "Mod") return at::fmod(x[0], x[1]);
   if (kind == "Mul") return x[0] * x[1];
   if (kind == "QuantizeLinear") return quantized(x[0], x[1], x[2]);
+  if (kind == "Range")
+    return at::arange(x[0].item<float>(), x[1].item<float>(), x[2].item<float>(), at::kFloat);
   if (kind == "ReduceMean" && get("keepdims")[0] == 0) return x[0].mean(get("axes"));
+  if (kind == "ReduceMin") return x[0].min().view({1});
+  if (kind == "ReduceSum") return x[0].sum(x[1].item<int64_t>(), /*keepdim=*/true);
   if (kind == "Relu") return at::relu(x[0]);
+  if (kind == "Resize") return resized_of(node, x);
+  if (kind == "Shape")
+    return at::tensor(x[0].sizes().slice(1, 2),
+                      at::kLong);  // from 1 to 3, as the tests' files have
+  if (kind == "Slice") return sliced(x[0], x[1], x[2], x[3]);
+  if (kind == "Softmax") return x[0].softmax(get("axis")[0]);
   if (kind == "Reshape") return reshaped(x[0], x[1]);
   if (kind == "Sigmoid") return at::sigmoid(x[0]);
   if (kind == "Tanh") return at::tanh(x[0]);
@@ -101,16 +135,17 @@ inline at::Tensor onnx_output(const OnnxNode& node, const std::vector<at::Tensor
 }
 
 /// Throws where a node reads what no node before it made, or two make the same.
-inline at::Tensor interpreted(const OnnxModel& model, const at::Tensor& images) {
+inline at::Tensor interpreted(const OnnxModel& model, const at::Tensor& images, size_t output = 0) {
   auto values = model.initializers;
   values[model.inputs.at(0).name] = images;
+  values[""] = at::Tensor();
   for (const auto& node : model.nodes) {
     std::vector<at::Tensor> inputs;
     for (const auto& name : node.inputs) inputs.push_back(values.at(name));
     if (!values.emplace(node.outputs.at(0), onnx_output(node, inputs)).second)
       throw std::invalid_argument(node.outputs[0] + " is made twice");
   }
-  return values.at(model.outputs.at(0).name);
+  return values.at(model.outputs.at(output).name);
 }
 
 }  // namespace composer::test

@@ -60,6 +60,7 @@ struct OnnxNode {
   std::vector<std::string> inputs, outputs;
   std::map<std::string, std::vector<int64_t>> integers;
   std::map<std::string, float> reals;
+  std::map<std::string, std::string> texts;
 };
 
 struct OnnxEnd {
@@ -90,14 +91,18 @@ inline OnnxNode onnx_node(std::string_view bytes) {
     uint64_t type = 0;
     std::vector<int64_t> integers;
     float real = 0;
+    std::string word;
     for (const auto& part : wire_fields(field.bytes)) {
       if (part.number == 1) name = part.bytes;
       if (part.number == 2) std::memcpy(&real, part.bytes.data(), 4);
       if (part.number == 3 || part.number == 8)
         integers.push_back(static_cast<int64_t>(part.integer));
+      if (part.number == 4) word = part.bytes;
       if (part.number == 20) type = part.integer;
     }
-    if (type == 1)
+    if (type == 3)
+      node.texts[name] = word;
+    else if (type == 1)
       node.reals[name] = real;
     else if (type == 7 || (type == 2 && integers.size() == 1))
       node.integers[name] = integers;

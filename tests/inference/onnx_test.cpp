@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -17,24 +16,8 @@ namespace {
 using Catch::Matchers::Contains;
 using Shape = std::vector<int64_t>;
 
-/// A network that computes the function, whose weights are what it has captured.
-class Formula : public Model {
- public:
-  using Function = std::function<at::Tensor(const at::Tensor&)>;
-  explicit Formula(Function function) : function_(std::move(function)) {}
-  at::Tensor forward(const at::Tensor& input) override { return function_(input); }
-  int64_t num_classes() const override { return 1; }
-
- private:
-  Function function_;
-};
-
-TrainedNetwork network_of(const Formula::Function& function, const at::Tensor& image) {
-  Formula model(function);
-  TrainedNetwork network;
-  network.graph = record(model, image);
-  return network;
-}
+using test::Formula;
+using test::network_of;
 
 test::OnnxModel written(const TrainedNetwork& network, const OnnxOptions& options = {}) {
   const TemporaryFolder folder;
@@ -106,7 +89,7 @@ TEST_CASE("with preprocessing, an ONNX file takes bytes of images", "[inference]
     auto& [mean, std] = network.preparation.normalization;
     for (size_t c = 0; c < mean.size(); ++c)
       mean[c] += 10 * static_cast<double>(c), std[c] -= 7 * static_cast<double>(c);
-    const auto file = written(network, {.preprocessing = true});
+    const auto file = written(network, {.preprocessing = OnnxPreprocessing::normalize});
     const auto bytes =
         at::randint(0, 256, {3, given.image[1], given.image[2], given.image[0]}, at::kByte);
     const auto of_channels = [](const auto& v) { return at::tensor(v, at::kFloat); };
