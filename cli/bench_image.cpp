@@ -98,7 +98,7 @@ std::vector<Operation> make_ops(const ImageSetting& setting, const BenchImages& 
   const ImageSize size{setting.resolution, setting.resolution};
   const Box all{0, 0, size.height, size.width};
   place->out.resize(static_cast<size_t>(size.height * size.width * 3));
-  const auto filter = setting.filter == "area" ? ResizeFilter::area : ResizeFilter::triangle;
+  const auto filter = resize_filter_words.at(setting.filter);
   const auto crop_resize = [=, &images](size_t i, bool decode) {
     const Box box = crop_of(i, images.decoded[i]);
     const ImageSize crop{box.height, box.width};
@@ -151,8 +151,8 @@ int bench_image_command(const Words& words) {
       ->check(CLI::Range(1, 4096));
   app.add_option("--images", setting.images, "the most images; the first by name are used")
       ->check(positive());
-  app.add_option("--filter", setting.filter, "triangle: as Pillow; area: as FFCV")
-      ->check(word_of({"triangle", "area"}));
+  app.add_option("--filter", setting.filter, "triangle, bicubic: as Pillow; area: as FFCV")
+      ->check(word_of({"triangle", "bicubic", "area"}));
   app.add_option("--repeats", setting.repeats, "number of rounds; their median is reported")
       ->check(positive());
   app.add_flag("--json", setting.json, "one JSON object on standard output");

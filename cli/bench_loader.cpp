@@ -138,7 +138,8 @@ void add_options(CLI::App& app, LoaderSetting& s) {
       ->check(word_of({"uint8", "float32", "bf16"}));
   app.add_option("--order", s.order, "order of the train pipeline")
       ->check(word_of({"sequential", "random", "quasi_random"}));
-  app.add_option("--resize_filter", s.resize_filter)->check(word_of({"triangle", "area"}));
+  app.add_option("--resize_filter", s.resize_filter)
+      ->check(word_of({"triangle", "bicubic", "area"}));
   app.add_flag("--ffcv_exact", s.ffcv_exact, "the very pixels that FFCV gives");
   app.add_option("--crop_index", s.crop_index,
                  "where the JPEG index is kept: by the data, in the user's cache, or nowhere")

@@ -63,8 +63,9 @@ TrainedNetwork described(const Json& json) {
   at_location("preparation", [&] {
     network.preparation = preparation_from(json.at("preparation"));
     json.at("preparation").at("resize_filter").get_to(network.resize_filter);
-    if (network.resize_filter != "triangle" && network.resize_filter != "area")
-      throw std::invalid_argument("resize_filter must be triangle or area");
+    if (network.resize_filter != "triangle" && network.resize_filter != "bicubic" &&
+        network.resize_filter != "area")
+      throw std::invalid_argument("resize_filter must be triangle, bicubic or area");
   });
   const auto read = [&](const char* key, auto& value) { read_key(json, key, value); };
   read("class_names", network.class_names), read("recipe", network.recipe);

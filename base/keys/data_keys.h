@@ -48,8 +48,8 @@ struct DataloaderOptions : LoaderOptions {
       one_of("error", "skip", "replace"));
     f("resize_filter", resize_filter,
       "triangle is torchvision's (antialiased bilinear), which published accuracies were reached "
-      "with; area is FFCV's",
-      one_of("triangle", "area"));
+      "with; bicubic is Pillow's, with which most of timm's weights are evaluated; area is FFCV's",
+      one_of("triangle", "bicubic", "area"));
     f("ffcv_exact", ffcv_exact,
       "the very pixels FFCV gives: its rough JPEG arithmetic, its area filter, its centre crop");
     f("crop_index", crop_index,

@@ -47,7 +47,7 @@ struct LoaderOptions {
   int64_t prefetch_factor = 2;  ///< batches kept ready
   bool pin_memory = false;      ///< page-locked batches; only where there is a GPU
   OnBadSample on_bad_sample = OnBadSample::error;
-  std::string resize_filter = "triangle";  ///< or "area"
+  std::string resize_filter = "triangle";  ///< or "bicubic", "area"
   bool ffcv_exact = false;                 ///< decode, crop and resize to the same bytes as FFCV
   std::string crop_index = "cache";  ///< the location of crop indices: "beside", "cache", "off"
   std::string index_dir{};           ///< the cache's folder; empty: the user's cache folder

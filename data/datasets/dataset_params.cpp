@@ -250,8 +250,11 @@ void warn_of_transforms(bool is_train, bool set) {
 }
 
 void set_pixels(Transform& transform, const LoaderOptions& options, bool is_train) {
-  const bool area = options.resize_filter == "area" || options.ffcv_exact;
-  transform.filter = area ? ResizeFilter::area : ResizeFilter::triangle;
+  const auto filter = resize_filter_words.find(options.resize_filter);
+  if (filter == resize_filter_words.end())
+    throw UserError("resize_filter: '" + options.resize_filter +
+                    "' is none of triangle, bicubic and area");
+  transform.filter = options.ffcv_exact ? ResizeFilter::area : filter->second;
   transform.dct = options.ffcv_exact ? Dct::fast : Dct::accurate;
   if (options.ffcv_exact && transform.center_share == 0)
     transform.center_share = transform.resize_size > 0

@@ -11,7 +11,7 @@
 namespace composer {
 namespace {
 
-enum class Way { copy, triangle, linear, box, whole_factors };
+enum class Way { copy, pillow, linear, box, whole_factors };
 
 void check(ResizeFilter filter, ImageSize image, const Area& area, ImageSize size,
            const Box& window) {
@@ -31,7 +31,7 @@ void check(ResizeFilter filter, ImageSize image, const Area& area, ImageSize siz
 }
 
 Way way_of(ResizeFilter filter, const Area& area, ImageSize size) {
-  if (filter == ResizeFilter::triangle) return Way::triangle;
+  if (filter != ResizeFilter::area) return Way::pillow;
   const auto height = static_cast<int64_t>(area.height), width = static_cast<int64_t>(area.width);
   if (height < size.height || width < size.width) return Way::linear;
   if (height % size.height != 0 || width % size.width != 0) return Way::box;
@@ -109,7 +109,7 @@ struct ResizePlan::State {
   AlignedVector<uint8_t> line;
 
   void columns_first(const ImageView& image, bool flip, uint8_t* out);
-  void run_triangle(const ImageView& image, bool flip, uint8_t* out);
+  void run_pillow(const ImageView& image, bool flip, uint8_t* out);
   template <class Value>
   void run_area(const ImageView& image, bool flip, AreaAcross<Value>& pass, RowRing<Value>& ring,
                 uint8_t* out);
@@ -134,9 +134,10 @@ void ResizePlan::make(ResizeFilter filter, ImageSize image, const Area& area, Im
                 window.width * across};
     return;
   }
-  const AxisKind kind = s.way == Way::triangle ? AxisKind::triangle
-                        : s.way == Way::linear ? AxisKind::linear
-                                               : AxisKind::box;
+  const AxisKind kind = filter == ResizeFilter::triangle  ? AxisKind::triangle
+                        : filter == ResizeFilter::bicubic ? AxisKind::bicubic
+                        : s.way == Way::linear            ? AxisKind::linear
+                                                          : AxisKind::box;
   s.down.make({kind, image.height, area.top, area.height, size.height, window.top, window.height});
   s.across.make({kind, image.width, area.left, area.width, size.width, window.left, window.width});
   s.needed = {s.down.begin, s.across.begin, s.down.length, s.across.length};
@@ -144,7 +145,7 @@ void ResizePlan::make(ResizeFilter filter, ImageSize image, const Area& area, Im
   // version 13.
   const int64_t shorter = image.height - size.height;
   s.vertical_first = shorter > 0 && shorter > 2 * (image.width - size.width);
-  if (s.way == Way::triangle && s.down.identity && s.across.identity) s.way = Way::copy;
+  if (s.way == Way::pillow && s.down.identity && s.across.identity) s.way = Way::copy;
 }
 
 const Box& ResizePlan::needed() const { return state_->needed; }
@@ -170,7 +171,7 @@ void ResizePlan::State::columns_first(const ImageView& image, bool flip, uint8_t
   }
 }
 
-void ResizePlan::State::run_triangle(const ImageView& image, bool flip, uint8_t* out) {
+void ResizePlan::State::run_pillow(const ImageView& image, bool flip, uint8_t* out) {
   const int64_t row_bytes = window.width * image.channels;
   if (!down.identity) triangle_down.prepare(down);
   if (across.identity || (vertical_first && !down.identity)) return columns_first(image, flip, out);
@@ -197,8 +198,8 @@ void ResizePlan::run(const ImageView& pixels, bool flip, uint8_t* out) {
   switch (s.way) {
     case Way::copy:
       return copy_pixels(pixels, flip, out);
-    case Way::triangle:
-      return s.run_triangle(pixels, flip, out);
+    case Way::pillow:
+      return s.run_pillow(pixels, flip, out);
     case Way::linear:
       return s.run_area(pixels, flip, s.linear_across, s.fixed_ring, out);
     case Way::box:

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "data/pixels/image.h"
 
@@ -11,8 +13,14 @@ namespace composer {
 
 enum class ResizeFilter {
   triangle,  ///< antialiased bilinear: Pillow's BILINEAR, bit by bit
+  bicubic,   ///< antialiased bicubic: Pillow's BICUBIC, bit by bit
   area,      ///< OpenCV's INTER_AREA as FFCV uses it, bit by bit
 };
+
+inline const std::map<std::string, ResizeFilter> resize_filter_words{
+    {"triangle", ResizeFilter::triangle},
+    {"bicubic", ResizeFilter::bicubic},
+    {"area", ResizeFilter::area}};
 
 /// A part of an image whose borders may lie between pixels.
 struct Area {
@@ -31,9 +39,9 @@ class ResizePlan {
   ResizePlan& operator=(ResizePlan&&) noexcept;
 
   /// The part `area` of an image of size `image` shall become `size`, of which only the part
-  /// `window` is computed. triangle: as in Pillow, pixels of the image just outside the area weigh
-  /// in at its edges. area: the area's borders must be whole numbers, and no pixel outside weighs
-  /// in.
+  /// `window` is computed. triangle, bicubic: as in Pillow, pixels of the image just outside the
+  /// area weigh in at its edges. area: the area's borders must be whole numbers, and no pixel
+  /// outside weighs in.
   void make(ResizeFilter filter, ImageSize image, const Area& area, ImageSize size,
             const Box& window);
 

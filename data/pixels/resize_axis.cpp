@@ -20,7 +20,7 @@ struct Span {
 
 /// The first input position and the number of them for each output position.
 COMPOSER_CLONES
-void triangle_spans(const Span& span, int64_t n, double* center, int32_t* first, int32_t* count) {
+void pillow_spans(const Span& span, int64_t n, double* center, int32_t* first, int32_t* count) {
   const double begin = span.begin, scale = span.scale, reach = span.reach;
   const int32_t offset = span.offset, input = span.input;
   for (int64_t i = 0; i < n; ++i) {
@@ -45,11 +45,27 @@ void triangle_heights(int32_t k, double shrink, int64_t n, const double* center,
   }
 }
 
+/// The same for the bicubic filter.
 COMPOSER_CLONES
-void triangle_weights(int64_t n, const double* exact, const double* sum, int32_t* weights) {
+void bicubic_heights(int32_t k, double shrink, int64_t n, const double* center,
+                     const int32_t* first, const int32_t* count, double* exact, double* sum) {
+  constexpr double a = -0.5;
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = std::abs((static_cast<double>(first[i] + k) - center[i] + 0.5) * shrink);
+    const double near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+    const double far = (((x - 5.0) * x + 8.0) * x - 4.0) * a;
+    const double height = x < 1.0 ? near : x < 2.0 ? far : 0.0;
+    exact[i] = k < count[i] ? height : 0.0;
+    sum[i] += exact[i];
+  }
+}
+
+COMPOSER_CLONES
+void pillow_weights(int64_t n, const double* exact, const double* sum, int32_t* weights) {
   for (int64_t i = 0; i < n; ++i) {
     const double divisor = sum[i] != 0.0 ? sum[i] : 1.0;
-    weights[i] = static_cast<int32_t>(0.5 + exact[i] / divisor * kOne);
+    const double half = exact[i] / divisor < 0.0 ? -0.5 : 0.5;
+    weights[i] = static_cast<int32_t>(half + exact[i] / divisor * kOne);
   }
 }
 
@@ -78,18 +94,20 @@ void ResizeAxis::settle(std::vector<Weight>& weights) {
   }
 }
 
-void ResizeAxis::make_triangle() {
+void ResizeAxis::make_pillow() {
   // Pillow takes the box as floats.
   const auto low = static_cast<float>(request.begin);
   const float extent = static_cast<float>(request.begin + request.extent) - low;
   const double scale = static_cast<double>(extent) / static_cast<double>(request.output);
-  const double reach = std::max(scale, 1.0);
   const auto n = static_cast<size_t>(outputs);
   identity = extent == static_cast<float>(request.output) && low == std::floor(low);
+  const bool bicubic = request.kind == AxisKind::bicubic && !identity;
+  const double stretch = std::max(scale, 1.0), reach = bicubic ? 2.0 * stretch : stretch;
+  const auto heights = bicubic ? bicubic_heights : triangle_heights;
   center_.resize(n);
-  triangle_spans({low, scale, reach, static_cast<int32_t>(request.window_begin),
-                  static_cast<int32_t>(request.input)},
-                 outputs, center_.data(), first.data(), count_.data());
+  pillow_spans({low, scale, reach, static_cast<int32_t>(request.window_begin),
+                static_cast<int32_t>(request.input)},
+               outputs, center_.data(), first.data(), count_.data());
   if (identity) std::fill(count_.begin(), count_.end(), 1);
   taps = *std::max_element(count_.begin(), count_.end());
   fixed.resize(n * static_cast<size_t>(taps));
@@ -101,13 +119,11 @@ void ResizeAxis::make_triangle() {
   for (size_t i = 0; i < n; i += block) {
     const auto length = static_cast<int64_t>(std::min(block, n - i));
     for (size_t k = 0; k < static_cast<size_t>(taps); ++k) {
-      triangle_heights(static_cast<int32_t>(k), 1.0 / reach, length, center_.data() + i,
-                       first.data() + i, count_.data() + i, exact_.data() + k * block,
-                       sum_.data() + i);
+      heights(static_cast<int32_t>(k), 1.0 / stretch, length, center_.data() + i, first.data() + i,
+              count_.data() + i, exact_.data() + k * block, sum_.data() + i);
     }
     for (size_t k = 0; k < static_cast<size_t>(taps); ++k) {
-      triangle_weights(length, exact_.data() + k * block, sum_.data() + i,
-                       fixed.data() + k * n + i);
+      pillow_weights(length, exact_.data() + k * block, sum_.data() + i, fixed.data() + k * n + i);
     }
   }
   settle(fixed);
@@ -179,7 +195,8 @@ void ResizeAxis::make(const AxisRequest& wanted) {
   first.resize(static_cast<size_t>(outputs)), count_.resize(static_cast<size_t>(outputs));
   switch (wanted.kind) {
     case AxisKind::triangle:
-      return make_triangle();
+    case AxisKind::bicubic:
+      return make_pillow();
     case AxisKind::linear:
       return make_linear();
     case AxisKind::box:

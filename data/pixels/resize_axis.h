@@ -1,5 +1,5 @@
-// The input positions and weights of each output position of a resize, for one axis and each of
-// three kinds of arithmetic.
+// The input positions and weights of each output position of a resize, for one axis and each kind
+// of arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@ namespace composer {
 
 enum class AxisKind {
   triangle,  ///< Pillow's BILINEAR: fixed point, kTriangleBits bits after the point
+  bicubic,   ///< Pillow's BICUBIC (Keys 1981, a = -0.5): alike; some weights are negative
   linear,    ///< OpenCV's INTER_AREA where it enlarges: fixed point, 11 bits, two taps
   box,       ///< OpenCV's INTER_AREA where it shrinks: float
 };
@@ -21,7 +22,7 @@ inline constexpr int kLinearBits = 11;
 struct AxisRequest {
   AxisKind kind = AxisKind::triangle;
   int64_t input = 0;  ///< length of the image
-  double begin = 0;   ///< start of the part; whole numbers except for triangle
+  double begin = 0;   ///< start of the part; whole numbers for linear and box
   double extent = 0;
   int64_t output = 0;        ///< length of the result
   int64_t window_begin = 0;  ///< start of the wanted part of the result
@@ -45,7 +46,7 @@ struct ResizeAxis {
   void make(const AxisRequest& wanted);
 
  private:
-  void make_triangle();
+  void make_pillow();
   void make_linear();
   void make_box();
   template <class Weight>

@@ -12,8 +12,9 @@ namespace {
 constexpr int32_t kHalf = 1 << (kTriangleBits - 1);
 constexpr int kSplit = 11;  // bits of a weight's lower half
 
-// Weights are never negative and add up to 1 within rounding: only the upper end needs a clamp.
-uint8_t to_byte(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kTriangleBits, 255)); }
+uint8_t to_byte(int32_t sum) {
+  return static_cast<uint8_t>(std::clamp(sum >> kTriangleBits, 0, 255));
+}
 
 template <int channels>
 void triangle_across(const ResizeAxis& axis, bool flip, const uint8_t* in, uint8_t* out) {
@@ -98,7 +99,7 @@ void TriangleAcross::prepare_wide() {
       const auto weight = static_cast<uint32_t>(axis.fixed[static_cast<size_t>(k * n) + from]);
       uint32_t* four = wide_weights_.data() + (x * wide_steps_ + k / 4) * 4 + k % 4 / 2;
       const int shift = static_cast<int>(k % 2) * 16;
-      four[0] |= weight >> kSplit << shift;
+      four[0] |= (weight >> kSplit & 0xffff) << shift;
       four[2] |= (weight & ((1U << kSplit) - 1)) << shift;
     }
   }

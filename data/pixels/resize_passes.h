@@ -1,6 +1,6 @@
-// The passes of a resize along and across the rows. The triangle filter's round to bytes as
-// Pillow's do. OpenCV's INTER_AREA takes two taps where an axis enlarges, and the mean of the
-// pixels that an output pixel covers where both axes shrink.
+// The passes of a resize along and across the rows. Those of the triangle and the bicubic filter
+// round to bytes as Pillow's do. OpenCV's INTER_AREA takes two taps where an axis enlarges, and the
+// mean of the pixels that an output pixel covers where both axes shrink.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace composer {
 
-/// The triangle filter along the rows.
+/// The triangle or the bicubic filter along the rows.
 class TriangleAcross {
  public:
   /// The axis must outlive the use of run.
@@ -39,7 +39,7 @@ class TriangleAcross {
   std::vector<uint32_t> wide_weights_;
 };
 
-/// The triangle filter across the rows.
+/// The triangle or the bicubic filter across the rows.
 class TriangleDown {
  public:
   /// The axis must outlive the use of run.

@@ -31,9 +31,7 @@ struct PairSums {
   }
 
   HWY_INLINE hn::VFromD<D32> pixels() const {
-    const hn::RebindToUnsigned<D32> unsigned_d;
-    const auto sum = hn::Add(hn::ShiftLeft<kSplit>(high), low);
-    return hn::BitCast(D32(), hn::ShiftRight<kTriangleBits>(hn::BitCast(unsigned_d, sum)));
+    return hn::ShiftRight<kTriangleBits>(hn::Add(hn::ShiftLeft<kSplit>(high), low));
   }
 };
 
@@ -187,7 +185,7 @@ struct QuadSums {
   }
 
   HWY_INLINE hn::Vec512<int32_t> pixels() const {
-    return hn::Vec512<int32_t>{_mm512_srli_epi32(low, kTriangleBits)};
+    return hn::Vec512<int32_t>{_mm512_srai_epi32(low, kTriangleBits)};
   }
 };
 

@@ -49,7 +49,7 @@ _ELSEWHERE = {
     "is_train": 'pipeline is "train" or "eval"',
     "normalize": 'output="float32" normalises, with mean and std',
     "dtype": 'output is "uint8", "float32", "float16" or "bfloat16"',
-    "interpolation": 'resize_filter is "triangle" or "area"',
+    "interpolation": 'resize_filter is "triangle", "bicubic" or "area"',
     "crop_pct": "resize_size is the shorter side before an evaluation's crop",
     "scale": "random crops have 8 to 100 % of the area",
     "ratio": "random crops have a ratio from 3/4 to 4/3",
@@ -145,7 +145,7 @@ class Loader:
             images.
         resize_size: to evaluate: length of the shorter side before the crop; -1: as it is. Default: 8/7
             of the size.
-        resize_filter: "triangle" (torchvision's antialiased bilinear) or "area" (FFCV's).
+        resize_filter: "triangle" (torchvision's antialiased bilinear), "bicubic" (Pillow's) or "area" (FFCV's).
         ffcv_exact: the very pixels that FFCV gives.
         samples: whether batches have the samples' numbers too: ``(images, labels, samples)``;
             ``sample_name(number)`` is a sample's file.

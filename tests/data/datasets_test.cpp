@@ -405,7 +405,7 @@ TEST_CASE("a .beton file goes through the evaluation transforms, numbered", "[da
   const TemporaryFolder folder;
   FakePixels source(pictures(3));
   write_beton(source, folder / "x.beton", options_of(WriteMode::raw));
-  for (const char* filter : {"triangle", "area"}) {
+  for (const char* filter : {"triangle", "bicubic", "area"}) {
     const auto loader =
         ImageFolderDataset(folder_at("", true))
             .open_files({folder / "x.beton"}, {.batch_size = 8, .resize_filter = filter});

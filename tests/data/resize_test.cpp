@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iomanip>
 #include <sstream>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -131,19 +132,21 @@ def cases():
 )";
 
 /// expected: the fingerprint of all results.
-void check_triangle(const std::vector<Case>& cases, const std::string& expected) {
+void check_pillow(ResizeFilter filter, const std::vector<Case>& cases,
+                  const std::string& expected) {
   for (const int64_t target : targets()) {
     const OnlyTarget only(target);
     std::string ours;
-    for (const Case& c : cases) ours += resized(ResizeFilter::triangle, c);
+    for (const Case& c : cases) ours += resized(filter, c);
     CHECK(fingerprint(ours) == expected);
   }
 }
 
 }  // namespace
 
-TEST_CASE("resize equals Pillow's bilinear resize of a box bit by bit", "[data]") {
-  check_triangle(random_cases(200, true), recorded("resize.txt"));
+TEST_CASE("resize equals Pillow's bilinear and bicubic resize of a box bit by bit", "[data]") {
+  check_pillow(ResizeFilter::triangle, random_cases(200, true), recorded("resize.txt"));
+  check_pillow(ResizeFilter::bicubic, random_cases(200, true), recorded("resize_bicubic.txt"));
 }
 
 TEST_CASE("resize equals that of the Pillow that is installed", "[data][peer][recorded]") {
@@ -151,20 +154,27 @@ TEST_CASE("resize equals that of the Pillow that is installed", "[data][peer][re
     WARN("skipped: no Python environment");
     return;
   }
-  const TemporaryFolder folder;
   const auto cases = random_cases(200, true);
-  write_cases(cases, folder);
-  REQUIRE(run_python(std::string(kReadCases).append(R"(
+  for (const auto& [filter, name, vector] :
+       {std::tuple(ResizeFilter::triangle, "BILINEAR", "resize.txt"),
+        std::tuple(ResizeFilter::bicubic, "BICUBIC", "resize_bicubic.txt")}) {
+    const TemporaryFolder folder;
+    write_cases(cases, folder);
+    REQUIRE(run_python(std::string(kReadCases)
+                           .append(R"(
 from PIL import Image
 with open("out", "wb") as out:
     for pixels, h, w, c, t, l, bh, bw, oh, ow in cases():
         image = Image.frombytes("RGB" if c == 3 else "L", (w, h), pixels)
-        out.write(image.resize((ow, oh), Image.BILINEAR, box=(l, t, l + bw, t + bh)).tobytes())
-)"),
-                     folder));
-  const auto theirs = fingerprint(read_bytes(folder / "out"));
-  check_triangle(cases, theirs);
-  record("resize.txt", theirs);
+        box = (l, t, l + bw, t + bh)
+        out.write(image.resize((ow, oh), Image.)")
+                           .append(name)
+                           .append(", box=box).tobytes())\n"),
+                       folder));
+    const auto theirs = fingerprint(read_bytes(folder / "out"));
+    check_pillow(filter, cases, theirs);
+    record(vector, theirs);
+  }
 }
 
 TEST_CASE("resize by area equals FFCV's bit by bit", "[data][peer]") {
@@ -223,8 +233,9 @@ TEST_CASE("resize by area: means where it shrinks, two taps where it enlarges", 
 
 TEST_CASE("resize gives the same bytes with any vector instructions, flip and window", "[data]") {
   ResizePlan reused;
-  for (const ResizeFilter filter : {ResizeFilter::triangle, ResizeFilter::area}) {
-    for (const Case& c : random_cases(60, filter == ResizeFilter::triangle)) {
+  for (const auto& [word, filter] : resize_filter_words) {
+    INFO(word);
+    for (const Case& c : random_cases(60, filter != ResizeFilter::area)) {
       const int64_t channels = c.image.channels;
       std::string whole;
       {
