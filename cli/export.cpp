@@ -1,4 +1,5 @@
 // The subcommand export: a checkpoint's network for use elsewhere.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -116,8 +117,14 @@ int export_command(const Words& words) {
                "onnx: has a second output, probabilities: the softmax of the logits");
   app.add_flag("--overwrite", options.overwrite, "torchscript, onnx: replaces an existing file");
   if (!parse(app, words)) return 0;
-  if (preprocessing->count() > 0 && options.preprocessing.empty())
+  if (preprocessing->count() > 0 && options.preprocessing.empty()) {
+    const auto is_empty = [](const std::string& word) {
+      return word.empty() || word == "--preprocessing=";
+    };
+    if (std::ranges::any_of(words, is_empty))
+      throw UserError("--preprocessing: its word is empty; give normalize, resize or portable");
     options.preprocessing = "normalize";
+  }
   const auto& format = formats.at(options.format);
   check(options, format);
   const auto taken = take_network(options.path, options.weights);

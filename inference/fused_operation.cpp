@@ -94,7 +94,7 @@ class Fusion {
 
 bool has_constant_weights(const Graph& graph, const Graph::Operation& operation) {
   if (!has_weight(operation)) return false;
-  // Linear layers of pixels have no packed form.
+  // Those of pixels fuse nothing: Runtime computes them some rows at a time.
   if (operation.kind == OperationKind::linear &&
       graph.values[*operation.inputs[0]].shape.size() != 2)
     return false;

@@ -337,10 +337,11 @@ class Runtime::Plan {
     return count == 1 ? outputs[0] : at::cat(outputs);
   }
 
-  /// Whether the operation is a linear layer of the features of pixels, [N, H, W, features], whose
-  /// result may be rounded to codes later.
+  /// Whether the operation is a linear layer of the features of pixels, [N, H, W, features], in a
+  /// quantized network: a later layer may round its results to codes.
   bool is_linear_of_pixels(const Operation& operation) const {
     return operation.kind == OperationKind::linear && !quantization_.empty() &&
+           graph_.values[*operation.inputs[0]].shape.size() > 2 &&
            graph_.constant(operation, 1).defined() &&
            (operation.inputs.size() < 3 || !operation.inputs[2] ||
             graph_.constant(operation, 2).defined());

@@ -140,8 +140,8 @@ class OnnxTranslation {
         quantization_(quantization),
         codes_(codes_by_value(graph, quantization)) {}
 
-  void run(const Preparation& preparation, const OnnxOptions& options) {
-    add_input(preparation, options.preprocessing);
+  void run(const TrainedNetwork& network, const OnnxOptions& options) {
+    add_input(network.preparation, network.resize_filter, options.preprocessing);
     const auto& result = graph_.values[graph_.output];
     names_[graph_.output] = onnx_.unique("logits");
     onnx_.add_output("logits", at::kFloat, result.shape);
@@ -153,7 +153,8 @@ class OnnxTranslation {
   }
 
  private:
-  void add_input(const Preparation& preparation, OnnxPreprocessing preprocessing) {
+  void add_input(const Preparation& preparation, const std::string& filter,
+                 OnnxPreprocessing preprocessing) {
     const auto& shape = graph_.values[graph_.input].shape;
     auto images = onnx_.unique("images");
     switch (preprocessing) {
@@ -168,7 +169,7 @@ class OnnxTranslation {
       case OnnxPreprocessing::portable:
         onnx_.add_input(images, at::kByte, {shape[0], -1, -1, shape[1]});
         const bool portable = preprocessing == OnnxPreprocessing::portable;
-        images = normalized(resized_planes(onnx_, images, preparation, portable),
+        images = normalized(resized_planes(onnx_, images, preparation, filter, portable),
                             preparation.normalization);
         break;
     }
@@ -248,10 +249,10 @@ void write_onnx(const std::string& path, const TrainedNetwork& network,
   if (resize || options.preprocessing == OnnxPreprocessing::portable)
     if (const auto why = why_no_resize_nodes(network.preparation, network.resize_filter);
         !why.empty())
-      throw UserError(path + ": the network cannot resize its images itself: " + why +
+      throw UserError("--preprocessing: no ONNX file can prepare images for this network: " + why +
                       "; take --preprocessing normalize");
   OnnxGraph onnx(path, resize ? 18 : 17);
-  OnnxTranslation(onnx, graph, network.quantization).run(network.preparation, options);
+  OnnxTranslation(onnx, graph, network.quantization).run(network, options);
   onnx.write({{"network.json", description_text(description_of(network))}});
 }
 

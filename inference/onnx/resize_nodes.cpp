@@ -1,5 +1,8 @@
 #include "inference/onnx/resize_nodes.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace composer {
 namespace {
 
@@ -9,11 +12,13 @@ class ResizeNodes {
   using Integers = std::vector<int64_t>;
 
  public:
-  ResizeNodes(OnnxGraph& onnx, const Preparation& preparation, const std::string& images)
+  ResizeNodes(OnnxGraph& onnx, const Preparation& preparation, const std::string& images,
+              bool bicubic)
       : onnx_(onnx),
         images_(images),
         size_{preparation.size.height, preparation.size.width},
         channels_(preparation.channels),
+        bicubic_(bicubic),
         crop_(integers("crop", size_)) {
     // [height, width], in integers: the longer side is rounded down, as torchvision does.
     whole_ = node("Shape", {images}, "size", {{"start", int64_t{1}}, {"end", int64_t{3}}});
@@ -30,12 +35,13 @@ class ResizeNodes {
   }
 
   std::string by_resize() {
-    const auto all =
-        node("Resize", {images_, "", "", resized_}, "resized",
-             {{"mode", std::string("linear")},
-              {"antialias", int64_t{1}},
-              {"exclude_outside", int64_t{1}},  // else weights outside darken the borders
-              {"axes", Integers{1, 2}}});
+    std::vector<OnnxAttribute> attributes{
+        {"mode", std::string(bicubic_ ? "cubic" : "linear")},
+        {"antialias", int64_t{1}},
+        {"exclude_outside", int64_t{1}},  // else weights outside darken the borders
+        {"axes", Integers{1, 2}}};
+    if (bicubic_) attributes.push_back({"cubic_coeff_a", -0.5F});
+    const auto all = node("Resize", {images_, "", "", resized_}, "resized", attributes);
     const auto end = node("Add", {start_, crop_}, "end");
     const auto cropped = node("Slice", {all, start_, end, integers("axes", {1, 2})}, "cropped");
     const auto shape = integers("shape", {-1, size_[0], size_[1], channels_});
@@ -66,7 +72,10 @@ class ResizeNodes {
 
   /// To whole levels, as Pillow rounds after each pass.
   std::string rounded(const std::string& values) {
-    return node("Floor", {node("Add", {values, number("half_level", 0.5)}, "raised")}, "rounded");
+    const auto whole =
+        node("Floor", {node("Add", {values, number("half_level", 0.5)}, "raised")}, "rounded");
+    if (!bicubic_) return whole;
+    return node("Clip", {whole, number("darkest", 0), number("brightest", 255)}, "clipped");
   }
 
   /// The number at `axis` of sizes [2], as a float32 scalar.
@@ -76,9 +85,8 @@ class ResizeNodes {
                 {{"to", kFloatNumbers}});
   }
 
-  /// [crop, side]: what each pixel of the image weighs in the pixels of the crop. The triangle
-  /// around the middle of a pixel of the result reaches as far as two such pixels, at least as far
-  /// as two of the image; the weights add up to 1.
+  /// [crop, side]: what each pixel of the image weighs in the pixels of the crop. The filter's
+  /// unit is a pixel of the result, and at least one of the image; the weights add up to 1.
   std::string weights(int64_t axis) {
     const auto one = number("one", 1), half = number("half_pixel", 0.5);
     const auto side = of_axis(whole_, axis, "side");
@@ -89,19 +97,37 @@ class ResizeNodes {
     const auto middles = node("Mul", {node("Add", {places, first}, "targets"), scale}, "middles");
     const auto pixels =
         node("Add", {node("Range", {number("zero", 0), side, one}, "pixels"), half}, "sources");
-    const auto reach =
-        node("Add", {node("Relu", {node("Sub", {scale, one}, "shrink")}, "more"), one}, "reach");
-    const auto away = node("Abs", {node("Sub", {pixels, middles}, "offsets")}, "distances");
-    const auto share = node("Div", {away, reach}, "shares");
-    const auto heights = node("Relu", {node("Sub", {one, share}, "slopes")}, "heights");
+    const auto unit =
+        node("Add", {node("Relu", {node("Sub", {scale, one}, "shrink")}, "more"), one}, "unit");
+    const auto away = node("Abs", {node("Sub", {pixels, middles}, "offsets")}, "offset_sizes");
+    const auto heights = filter(node("Div", {away, unit}, "distances"));
     const auto sum = node("ReduceSum", {heights, integers("last", {-1})}, "sums");
     return node("Div", {heights, sum}, "weights");
+  }
+
+  /// The filter's values at distances from its middle.
+  std::string filter(const std::string& distances) {
+    const auto one = number("one", 1), two = number("two", 2);
+    const auto inner = node("Relu", {node("Sub", {one, distances}, "inside")}, "inner");
+    if (!bicubic_) return inner;
+    // Keys's filter with a = -0.5: v * v * (v - 1) / 2 + u * u * (1 - 2 * u), where u and v are
+    // what the distance lacks to 1 and 2, at least 0.
+    const auto outer = node("Relu", {node("Sub", {two, distances}, "around")}, "outer");
+    const auto square = [&](const std::string& x) { return node("Mul", {x, x}, "square"); };
+    const auto tail =
+        node("Mul",
+             {node("Mul", {square(outer), node("Sub", {outer, one}, "beyond")}, "tail_twice"),
+              number("half", 0.5)},
+             "tail");
+    const auto falling = node("Sub", {one, node("Mul", {inner, two}, "inner_twice")}, "falling");
+    return node("Add", {tail, node("Mul", {square(inner), falling}, "top")}, "heights");
   }
 
   OnnxGraph& onnx_;
   const std::string images_;
   const Integers size_;  ///< [height, width] of the crop
   const int64_t channels_;
+  const bool bicubic_;
   const std::string crop_;
   std::string whole_, resized_, start_;  ///< names of int64 [2]: height, width
 };
@@ -110,7 +136,7 @@ class ResizeNodes {
 
 std::string why_no_resize_nodes(const Preparation& preparation, const std::string& filter) {
   if (preparation.resize_size <= 0) return "its evaluation does not resize images";
-  if (filter != "triangle") return "its resize_filter is " + filter + ", not triangle";
+  if (filter != "triangle" && filter != "bicubic") return "it resizes by " + filter;
   if (preparation.resize_size < std::max(preparation.size.height, preparation.size.width))
     return "its evaluation pads images of " + std::to_string(preparation.resize_size) +
            " pixels to a larger crop";
@@ -118,8 +144,9 @@ std::string why_no_resize_nodes(const Preparation& preparation, const std::strin
 }
 
 std::string resized_planes(OnnxGraph& onnx, const std::string& images,
-                           const Preparation& preparation, bool portable) {
-  ResizeNodes nodes(onnx, preparation, images);
+                           const Preparation& preparation, const std::string& filter,
+                           bool portable) {
+  ResizeNodes nodes(onnx, preparation, images, filter == "bicubic");
   return portable ? nodes.by_matrices() : nodes.by_resize();
 }
 

@@ -46,6 +46,7 @@ TEST_CASE("composer export writes ONNX files, for images as numbers and as bytes
   CHECK(resize.outputs.at(1).name == "probabilities");
   CHECK_THAT(of(command + "x.onnx --preprocessing whole").errors,
              Contains("--preprocessing: 'whole'"));
+  CHECK_THAT(of(command + "x.onnx --preprocessing=").errors, Contains("its word is empty"));
   const auto again = of(command + "net.onnx");
   CHECK(again.status == 2);
   CHECK_THAT(again.errors, Contains("--output: 'net.onnx' exists; --overwrite replaces it"));

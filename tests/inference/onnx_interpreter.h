@@ -53,15 +53,19 @@ inline at::Tensor dequantized(const OnnxNode& node, const std::vector<at::Tensor
   return codes.to(at::kFloat) * along(x[1], axis, x[0].dim());
 }
 
-/// The half that resizes images needs.
+/// The part of Resize that the files use.
 inline at::Tensor resized_of(const OnnxNode& node, const std::vector<at::Tensor>& x) {
   const auto get = [&](const char* key) { return node.integers.at(key); };
-  if (node.texts.at("mode") != "linear" || get("antialias")[0] != 1 ||
+  const bool bicubic = node.reals.contains("cubic_coeff_a");
+  if ((bicubic && node.reals.at("cubic_coeff_a") != -0.5F) ||
+      node.texts.at("mode") != (bicubic ? "cubic" : "linear") || get("antialias")[0] != 1 ||
       get("exclude_outside")[0] != 1 || get("axes") != std::vector<int64_t>{1, 2} ||
       x[1].defined() || x[2].defined())
     throw std::invalid_argument("another Resize");
   const std::vector<int64_t> size{x[3][0].item<int64_t>(), x[3][1].item<int64_t>()};
-  return at::_upsample_bilinear2d_aa(x[0].permute({0, 3, 1, 2}), size, false)
+  const auto planes = x[0].permute({0, 3, 1, 2});
+  return (bicubic ? at::_upsample_bicubic2d_aa(planes, size, false)
+                  : at::_upsample_bilinear2d_aa(planes, size, false))
       .permute({0, 2, 3, 1})
       .contiguous();
 }
@@ -85,6 +89,7 @@ inline at::Tensor onnx_output(const OnnxNode& node, const std::vector<at::Tensor
   if (kind == "BatchNormalization")
     return at::batch_norm(x[0], x[1], x[2], x[3], x[4], false, 0, node.reals.at("epsilon"), false);
   if (kind == "Cast" && get("to")[0] == 1) return x[0].to(at::kFloat);
+  if (kind == "Clip") return x[0].clamp(x[1].item<float>(), x[2].item<float>());
   if (kind == "Concat") return at::cat(x, get("axis")[0]);
   if (kind == "Conv") return conv_of(node, x);
   if (kind == "DequantizeLinear") return dequantized(node, x);
@@ -120,8 +125,9 @@ inline at::Tensor onnx_output(const OnnxNode& node, const std::vector<at::Tensor
   if (kind == "Relu") return at::relu(x[0]);
   if (kind == "Resize") return resized_of(node, x);
   if (kind == "Shape")
-    return at::tensor(x[0].sizes().slice(1, 2),
-                      at::kLong);  // from 1 to 3, as the tests' files have
+    return at::tensor(x[0].sizes().slice(static_cast<size_t>(get("start")[0]),
+                                         static_cast<size_t>(get("end")[0] - get("start")[0])),
+                      at::kLong);
   if (kind == "Slice") return sliced(x[0], x[1], x[2], x[3]);
   if (kind == "Softmax") return x[0].softmax(get("axis")[0]);
   if (kind == "Reshape") return reshaped(x[0], x[1]);
