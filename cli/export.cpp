@@ -23,11 +23,10 @@ struct ExportOptions {
   bool probabilities = false, overwrite = false;
 };
 
-const std::map<std::string, OnnxPreprocessing> preprocessings{
-    {"", OnnxPreprocessing::none},
-    {"normalize", OnnxPreprocessing::normalize},
-    {"resize", OnnxPreprocessing::resize},
-    {"portable", OnnxPreprocessing::portable}};
+const std::map<std::string, Preprocessing> preprocessings{{"", Preprocessing::none},
+                                                          {"normalize", Preprocessing::normalize},
+                                                          {"resize", Preprocessing::resize},
+                                                          {"portable", Preprocessing::portable}};
 
 void export_safetensors(const TakenNetwork& taken, const ExportOptions& options) {
   const auto names = options.names.empty() ? LibraryNames{} : names_in(taken, options.names);
@@ -35,7 +34,7 @@ void export_safetensors(const TakenNetwork& taken, const ExportOptions& options)
 }
 
 void export_torchscript(const TakenNetwork& taken, const ExportOptions& options) {
-  write_torchscript(options.output, taken.network);
+  write_torchscript(options.output, taken.network, preprocessings.at(options.preprocessing));
 }
 
 void export_onnx(const TakenNetwork& taken, const ExportOptions& options) {
@@ -60,8 +59,8 @@ const std::map<std::string, Format> formats{{"onnx", {".onnx", export_onnx}},
 void check(const ExportOptions& options, const Format& format) {
   if (!options.names.empty() && options.format != "safetensors")
     throw UserError("--names: is for --format safetensors");
-  if (!options.preprocessing.empty() && options.format != "onnx")
-    throw UserError("--preprocessing: is for --format onnx");
+  if (!options.preprocessing.empty() && options.format == "safetensors")
+    throw UserError("--preprocessing: is for --format onnx and torchscript");
   if (options.probabilities && options.format != "onnx")
     throw UserError("--probabilities: is for --format onnx");
   check_on_this_machine("--output", options.output);
@@ -108,7 +107,8 @@ int export_command(const Words& words) {
       ->check(word_of({"torchvision", "timm"}));
   const auto* const preprocessing =
       app.add_option("--preprocessing", options.preprocessing,
-                     "onnx: takes uint8 images [N, H, W, C] in place of normalised ones. normalize "
+                     "onnx, torchscript: takes uint8 images [N, H, W, C] in place of normalised "
+                     "ones. normalize "
                      "(or no word): resized and\ncropped already; resize: of any size, for ONNX "
                      "Runtime; portable: of any size, also for OpenVINO and others")
           ->expected(0, 1)

@@ -102,11 +102,52 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
                   " of what depends on the input has no TorchScript form");
 }
 
-std::string source_of(const Graph& graph) {
+/// Statements that make `input`, float32 [N, C, H, W], normalised, of "images". mean, std: names of
+/// constants [C, 1, 1].
+std::string preparation_of(const TrainedNetwork& network, Preprocessing preprocessing,
+                           const std::string& input) {
+  std::string text = "  planes = torch.permute(images, [0, 3, 1, 2])\n";
+  if (preprocessing == Preprocessing::resize) {
+    const auto& [channels, resize_size, size, normalization] = network.preparation;
+    const auto length = std::to_string(resize_size);
+    text +=
+        "  if not planes.is_cpu:\n"
+        "    planes = planes.float()\n"  // bytes are resized on a CPU only
+        "  shorter = min(planes.size(2), planes.size(3))\n"
+        "  height = planes.size(2) * " +
+        length +
+        " // shorter\n"
+        "  width = planes.size(3) * " +
+        length +
+        " // shorter\n"
+        "  planes = torch._upsample_" +
+        std::string(network.resize_filter == "bicubic" ? "bicubic" : "bilinear") +
+        "2d_aa(planes, [height, width], False)\n"
+        "  planes = torch.clamp(torch.round(planes.float()), 0, 255)\n";
+    // Half of what is left over, halves to the even neighbour.
+    const auto cut = [&](const std::string& side, const std::string& dimension, int64_t wanted) {
+      const auto crop = std::to_string(wanted);
+      text += "  left = " + side + " - " + crop +
+              "\n  start = left // 2 + left % 2 * (left // 2 % 2)\n"
+              "  planes = torch.slice(planes, " +
+              dimension + ", start, start + " + crop + ")\n";
+    };
+    cut("height", "2", size.height);
+    cut("width", "3", size.width);
+  }
+  return text + "  " + input + " = (planes.float() - self.mean) / self.std\n";
+}
+
+std::string source_of(const TrainedNetwork& network, const Graph& graph,
+                      Preprocessing preprocessing) {
   const auto name = [&](size_t value) {
     return (graph.values[value].constant.defined() ? "self.c" : "v") + std::to_string(value);
   };
-  std::string text = "def forward(self, v" + std::to_string(graph.input) + ": Tensor) -> Tensor:\n";
+  const auto input = name(graph.input);
+  const bool prepares = preprocessing != Preprocessing::none;
+  std::string text =
+      "def forward(self, " + (prepares ? "images" : input) + ": Tensor) -> Tensor:\n";
+  if (prepares) text += preparation_of(network, preprocessing, input);
   for (const auto& operation : graph.operations) {
     std::vector<std::string> inputs;
     for (const auto& input : operation.inputs) inputs.push_back(input ? name(*input) : "None");
@@ -117,15 +158,23 @@ std::string source_of(const Graph& graph) {
 
 }  // namespace
 
-void write_torchscript(const std::string& path, const TrainedNetwork& network) {
+void write_torchscript(const std::string& path, const TrainedNetwork& network,
+                       Preprocessing preprocessing) {
   if (!network.quantization.empty())
     throw UserError(path + ": a quantized network has no TorchScript form; export it as onnx");
+  if (preprocessing == Preprocessing::portable)
+    throw UserError("--preprocessing: portable is for --format onnx; take resize");
+  if (preprocessing == Preprocessing::resize) check_resizes(network);
   const auto graph = folded(network.graph);
   torch::jit::Module module("ComposerNetwork");
   for (size_t i = 0; i < graph.values.size(); ++i)
     if (const auto& constant = graph.values[i].constant; constant.defined())
       module.register_buffer("c" + std::to_string(i), constant.contiguous());
-  module.define(source_of(graph));
+  const auto& [mean, std] = network.preparation.normalization;
+  for (const auto& [constant, values] : {std::pair("mean", &mean), std::pair("std", &std)})
+    if (preprocessing != Preprocessing::none)
+      module.register_buffer(constant, at::tensor(*values, at::kFloat).view({-1, 1, 1}));
+  module.define(source_of(network, graph, preprocessing));
   module.register_attribute("training", c10::BoolType::get(), false);
   std::ostringstream bytes;
   module.save(bytes, {{"network.json", description_text(description_of(network))}});

@@ -4,12 +4,16 @@
 #include <string>
 
 #include "inference/graph/trained_network.h"
+#include "inference/preprocessing.h"
 
 namespace composer {
 
-/// Writes the folded network as a module: float32 [N, C, H, W], normalised as the preparation says
-/// -> logits [N, classes]. The extra file "network.json" is the description (description.h).
-/// UserError for a quantized network, RunError when the file cannot be written.
-void write_torchscript(const std::string& path, const TrainedNetwork& network);
+/// Writes the folded network as a module: images -> logits [N, classes]. With
+/// Preprocessing::resize each byte of the images is at most one away from the evaluation's, two
+/// where it enlarges. The extra file "network.json" is the description (description.h). UserError
+/// for a quantized network, and for Preprocessing::portable; RunError when the file cannot be
+/// written.
+void write_torchscript(const std::string& path, const TrainedNetwork& network,
+                       Preprocessing preprocessing = Preprocessing::none);
 
 }  // namespace composer

@@ -154,21 +154,21 @@ class OnnxTranslation {
 
  private:
   void add_input(const Preparation& preparation, const std::string& filter,
-                 OnnxPreprocessing preprocessing) {
+                 Preprocessing preprocessing) {
     const auto& shape = graph_.values[graph_.input].shape;
     auto images = onnx_.unique("images");
     switch (preprocessing) {
-      case OnnxPreprocessing::none:
+      case Preprocessing::none:
         onnx_.add_input(images, at::kFloat, shape);
         break;
-      case OnnxPreprocessing::normalize:
+      case Preprocessing::normalize:
         onnx_.add_input(images, at::kByte, {shape[0], shape[2], shape[3], shape[1]});
         images = normalized(planes(onnx_, images), preparation.normalization);
         break;
-      case OnnxPreprocessing::resize:
-      case OnnxPreprocessing::portable:
+      case Preprocessing::resize:
+      case Preprocessing::portable:
         onnx_.add_input(images, at::kByte, {shape[0], -1, -1, shape[1]});
-        const bool portable = preprocessing == OnnxPreprocessing::portable;
+        const bool portable = preprocessing == Preprocessing::portable;
         images = normalized(resized_planes(onnx_, images, preparation, filter, portable),
                             preparation.normalization);
         break;
@@ -245,12 +245,8 @@ void write_onnx(const std::string& path, const TrainedNetwork& network,
   const auto graph = folded(network);
   if (!graph.values[graph.output].producer)
     throw UserError(path + ": the network's output does not depend on its images");
-  const bool resize = options.preprocessing == OnnxPreprocessing::resize;
-  if (resize || options.preprocessing == OnnxPreprocessing::portable)
-    if (const auto why = why_no_resize_nodes(network.preparation, network.resize_filter);
-        !why.empty())
-      throw UserError("--preprocessing: no ONNX file can prepare images for this network: " + why +
-                      "; take --preprocessing normalize");
+  const bool resize = options.preprocessing == Preprocessing::resize;
+  if (resize || options.preprocessing == Preprocessing::portable) check_resizes(network);
   OnnxGraph onnx(path, resize ? 18 : 17);
   OnnxTranslation(onnx, graph, network.quantization).run(network, options);
   onnx.write({{"network.json", description_text(description_of(network))}});

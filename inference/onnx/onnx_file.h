@@ -6,23 +6,16 @@
 #include <string>
 
 #include "inference/graph/trained_network.h"
+#include "inference/preprocessing.h"
 
 namespace composer {
 
-/// What the file does with images before the network.
-enum class OnnxPreprocessing {
-  none,       ///< the input is float32 [N, C, H, W], normalised
-  normalize,  ///< the input is uint8 [N, H, W, C], resized and cropped as the preparation says
-  resize,     ///< the input is uint8 [N, H, W, C] of any size; with the operator Resize
-  portable,   ///< the same without Resize (resize_nodes.h)
-};
-
 struct OnnxOptions {
-  OnnxPreprocessing preprocessing = OnnxPreprocessing::none;
+  Preprocessing preprocessing = Preprocessing::none;
   bool probabilities = false;  ///< a second output, "probabilities": the logits' softmax
 };
 
-/// Operator set 18 with OnnxPreprocessing::resize, which needs it, else 17.
+/// Operator set 18 with Preprocessing::resize, which needs it, else 17.
 ///
 /// Writes the folded network from "images" to "logits" [N, classes], for any N. A quantized network
 /// is written in QDQ form: int8 weights, uint8 activations, int32 biases. With activation_bits 7,

@@ -1,6 +1,5 @@
 #include "inference/onnx/resize_nodes.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace composer {
@@ -133,15 +132,6 @@ class ResizeNodes {
 };
 
 }  // namespace
-
-std::string why_no_resize_nodes(const Preparation& preparation, const std::string& filter) {
-  if (preparation.resize_size <= 0) return "its evaluation does not resize images";
-  if (filter != "triangle" && filter != "bicubic") return "it resizes by " + filter;
-  if (preparation.resize_size < std::max(preparation.size.height, preparation.size.width))
-    return "its evaluation pads images of " + std::to_string(preparation.resize_size) +
-           " pixels to a larger crop";
-  return "";
-}
 
 std::string resized_planes(OnnxGraph& onnx, const std::string& images,
                            const Preparation& preparation, const std::string& filter,

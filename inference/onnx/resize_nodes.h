@@ -8,10 +8,6 @@
 
 namespace composer {
 
-/// Whether resized_planes() can express the preparation: why not, for people; empty if it can. The
-/// shorter side must be resized, by the filter "triangle" or "bicubic", to no less than the crop.
-std::string why_no_resize_nodes(const Preparation& preparation, const std::string& filter);
-
 /// Adds the nodes that resize and crop images as the preparation says, with the filter "triangle"
 /// or "bicubic". images: uint8 [N, H, W, C], N, H and W of any size. Returns the name of float32
 /// [N, C, height, width] of bytes 0..255: of each byte of the evaluation's own pixels at most one

@@ -46,6 +46,11 @@ TEST_CASE("composer export writes ONNX files, for images as numbers and as bytes
   CHECK(resize.outputs.at(1).name == "probabilities");
   CHECK_THAT(of(command + "x.onnx --preprocessing whole").errors,
              Contains("--preprocessing: 'whole'"));
+  const std::string other = "export runs/run/checkpoints/latest --output net.pt --format ";
+  CHECK(of(other + "torchscript --preprocessing resize").status == 0);
+  const auto portable = of(other + "torchscript --overwrite --preprocessing portable");
+  CHECK(portable.status == 2);
+  CHECK_THAT(portable.errors, Contains("portable is for --format onnx; take resize"));
   CHECK_THAT(of(command + "x.onnx --preprocessing=").errors, Contains("its word is empty"));
   const auto again = of(command + "net.onnx");
   CHECK(again.status == 2);

@@ -11,8 +11,8 @@ namespace {
 void add(test::OnnxPeers& peers, const std::string& name, const TrainedNetwork& network,
          const at::Tensor& images, const at::Tensor& logits) {
   write_onnx(peers.file_for(name, images, logits), network,
-             {.preprocessing = images.scalar_type() == at::kByte ? OnnxPreprocessing::normalize
-                                                                 : OnnxPreprocessing::none});
+             {.preprocessing = images.scalar_type() == at::kByte ? Preprocessing::normalize
+                                                                 : Preprocessing::none});
 }
 
 TEST_CASE("ONNX Runtime and OpenVINO compute a network's logits", "[inference][onnx][peer]") {

@@ -1,9 +1,13 @@
-// ONNX files that resize and crop their images themselves, against the evaluation's own pixels.
+// ONNX and TorchScript files that resize and crop their images themselves, against the evaluation's
+// own pixels.
+#include <torch/csrc/jit/serialization/import.h>
+
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
 #include "data/samples/transform.h"
 #include "inference/onnx/onnx_file.h"
+#include "inference/torchscript.h"
 #include "networks.h"
 #include "onnx_interpreter.h"
 #include "onnx_peer.h"
@@ -65,7 +69,7 @@ const std::vector<ImageSize> sizes{{35, 35}, {35, 36},  {70, 74},  {75, 100}, {1
                                    {17, 20}, {20, 17},  {36, 400}, {400, 36}, {131, 137}, {33, 34},
                                    {1, 7},   {200, 90}, {41, 40},  {64, 67},  {64, 69},   {64, 70}};
 
-const auto ways = {OnnxPreprocessing::resize, OnnxPreprocessing::portable};
+const auto ways = {Preprocessing::resize, Preprocessing::portable};
 
 /// How far levels may be off: enlarging, one rounding of the first pass may weigh in almost whole.
 double most_levels(ImageSize size) {
@@ -83,7 +87,7 @@ TEST_CASE("an ONNX file that resizes its images has the evaluation's pixels", "[
       const auto network = pixels_network(channels, filter);
       write_onnx(folder / "net.onnx", network, {.preprocessing = way});
       const auto file = test::read_onnx(folder / "net.onnx");
-      CHECK(file.operator_set == (way == OnnxPreprocessing::resize ? 18 : 17));
+      CHECK(file.operator_set == (way == Preprocessing::resize ? 18 : 17));
       CHECK(file.inputs.at(0).shape ==
             std::vector<std::string>{"N", "H", "W", std::to_string(channels)});
       for (const auto size : sizes) {
@@ -101,13 +105,13 @@ TEST_CASE("ONNX Runtime and OpenVINO resize as the evaluation does", "[inference
   test::OnnxPeers peers;
   std::map<std::string, double> most;
   for (const auto& [way, filter] :
-       {std::pair<OnnxPreprocessing, std::string>{OnnxPreprocessing::resize, "triangle"},
-        {OnnxPreprocessing::portable, "triangle"},
-        {OnnxPreprocessing::resize, "bicubic"},
-        {OnnxPreprocessing::portable, "bicubic"}})
+       {std::pair<Preprocessing, std::string>{Preprocessing::resize, "triangle"},
+        {Preprocessing::portable, "triangle"},
+        {Preprocessing::resize, "bicubic"},
+        {Preprocessing::portable, "bicubic"}})
     for (const auto size : sizes) {
       const auto network = pixels_network(3, filter);
-      const bool portable = way == OnnxPreprocessing::portable;
+      const bool portable = way == Preprocessing::portable;
       const auto name = std::string(portable ? "portable " : "resize ") + filter + " of " +
                         std::to_string(size.height) + " x " + std::to_string(size.width);
       const auto images = pictures(3, size);
@@ -123,6 +127,29 @@ TEST_CASE("ONNX Runtime and OpenVINO resize as the evaluation does", "[inference
     if (name.starts_with("resize")) continue;  // OpenVINO leaves antialiasing out
     for (const double distance : results->at(name).at("openvino")) CHECK(distance < levels);
   }
+}
+
+TEST_CASE("a TorchScript file that resizes its images has the evaluation's pixels", "[inference]") {
+  at::manual_seed(9);
+  const TemporaryFolder folder;
+  for (const std::string filter : {"triangle", "bicubic"}) {
+    const auto network = pixels_network(3, filter);
+    write_torchscript(folder / "net.pt", network, Preprocessing::resize);
+    auto module = torch::jit::load(folder / "net.pt");
+    for (const auto size : sizes) {
+      CAPTURE(filter, size.height, size.width);
+      const auto images = pictures(2, size);
+      const auto off = (module.forward({images}).toTensor() - prepared(images, network)).abs();
+      CHECK(off.max().item<double>() <= most_levels(size));
+    }
+  }
+  CHECK_THROWS_WITH(write_torchscript(folder / "no.pt", pixels_network(), Preprocessing::portable),
+                    Contains("portable is for --format onnx"));
+  const auto network = pixels_network();
+  write_torchscript(folder / "bytes.pt", network, Preprocessing::normalize);
+  const auto images = pictures(2, crop);
+  CHECK(at::equal(torch::jit::load(folder / "bytes.pt").forward({images}).toTensor(),
+                  images.permute({0, 3, 1, 2}).flatten(1).to(at::kFloat)));
 }
 
 TEST_CASE("a preparation that no ONNX file can do is refused", "[inference][onnx]") {

@@ -89,7 +89,7 @@ TEST_CASE("with preprocessing, an ONNX file takes bytes of images", "[inference]
     auto& [mean, std] = network.preparation.normalization;
     for (size_t c = 0; c < mean.size(); ++c)
       mean[c] += 10 * static_cast<double>(c), std[c] -= 7 * static_cast<double>(c);
-    const auto file = written(network, {.preprocessing = OnnxPreprocessing::normalize});
+    const auto file = written(network, {.preprocessing = Preprocessing::normalize});
     const auto bytes =
         at::randint(0, 256, {3, given.image[1], given.image[2], given.image[0]}, at::kByte);
     const auto of_channels = [](const auto& v) { return at::tensor(v, at::kFloat); };
