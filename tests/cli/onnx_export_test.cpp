@@ -1,4 +1,7 @@
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "program.h"
 #include "tests/inference/onnx_reader.h"
@@ -59,6 +62,38 @@ TEST_CASE("composer export writes ONNX files, for images as numbers and as bytes
   const auto elsewhere = of(command + "net.pt");
   CHECK(elsewhere.status == 2);
   CHECK_THAT(elsewhere.errors, Contains("net.pt must end in .onnx"));
+}
+
+TEST_CASE("the example of Python names a photograph's class as predict does",
+          "[cli][export][train][slow][peer]") {
+  const char* const python = std::getenv("COMPOSER_INFERENCE_PYTHON");
+  if (python == nullptr) {
+    WARN("skipped: COMPOSER_INFERENCE_PYTHON names no Python with onnxruntime and pillow");
+    return;
+  }
+  const TemporaryFolder folder;
+  folder.write("r.yaml", recipe);
+  std::string picture = "P5 61 40 255\n";
+  for (int i = 0; i < 61 * 40; ++i) picture += static_cast<char>(i * i / 7 % 251);
+  folder.write("a.pgm", picture);
+  const auto of = [&](const std::string& words) { return run(folder.path(), split(words)); };
+  REQUIRE(of("train -f r.yaml").status == 0);
+  const std::string checkpoint = "runs/run/checkpoints/latest";
+  REQUIRE(of("export " + checkpoint +
+             " --format onnx --output net.onnx --preprocessing resize --probabilities")
+              .status == 0);
+  const std::string example = SOURCE_DIR "/examples/python/onnx_photo.py";
+  const auto command = "cd " + folder.path().string() + " && " + python + " " + example +
+                       " net.onnx a.pgm > found.txt";
+  REQUIRE(std::system(command.c_str()) == 0);
+  std::ifstream found(folder / "found.txt");
+  std::string photo, name;
+  found >> photo >> name;
+  const auto line =
+      nlohmann::json::parse(of("predict --load_path " + checkpoint + " --source a.pgm").output);
+  CHECK(photo == "a.pgm");
+  CHECK(name == (line.contains("class_names") ? line["class_names"][0].get<std::string>()
+                                              : line["classes"][0].dump()));
 }
 
 }  // namespace composer::onnx_export_test
