@@ -61,6 +61,8 @@ void check(const ExportOptions& options, const Format& format) {
     throw UserError("--names: is for --format safetensors");
   if (!options.preprocessing.empty() && options.format == "safetensors")
     throw UserError("--preprocessing: is for --format onnx and torchscript");
+  if (options.preprocessing == "portable" && options.format != "onnx")
+    throw UserError("--preprocessing: portable is for --format onnx; take resize");
   if (options.probabilities && options.format != "onnx")
     throw UserError("--probabilities: is for --format onnx");
   check_on_this_machine("--output", options.output);
@@ -108,9 +110,8 @@ int export_command(const Words& words) {
   const auto* const preprocessing =
       app.add_option("--preprocessing", options.preprocessing,
                      "onnx, torchscript: takes uint8 images [N, H, W, C] in place of normalised "
-                     "ones. normalize "
-                     "(or no word): resized and\ncropped already; resize: of any size, for ONNX "
-                     "Runtime; portable: of any size, also for OpenVINO and others")
+                     "ones. normalize (or no word): resized and\ncropped already; resize: of any "
+                     "size; portable: of any size in OpenVINO, too (onnx only)")
           ->expected(0, 1)
           ->check(word_of({"normalize", "resize", "portable"}));
   app.add_flag("--probabilities", options.probabilities,

@@ -23,7 +23,7 @@ std::string refusal_of(const TrainedNetwork& network) {
 
 void check_resizes(const TrainedNetwork& network) {
   if (const auto refusal = refusal_of(network); !refusal.empty())
-    throw UserError("--preprocessing: no file can prepare images for this network: " + refusal +
+    throw UserError("--preprocessing: no file can resize images for this network: " + refusal +
                     "; take --preprocessing normalize");
 }
 

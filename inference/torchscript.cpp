@@ -102,40 +102,49 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
                   " of what depends on the input has no TorchScript form");
 }
 
-/// Statements that make `input`, float32 [N, C, H, W], normalised, of "images". mean, std: names of
-/// constants [C, 1, 1].
+/// Statements that resize "planes", float32 [N, C, H, W], along the width and crop it, then along
+/// the height. As Pillow they round to bytes after each pass.
+std::string resizing_of(const TrainedNetwork& network) {
+  const auto& size = network.preparation.size;
+  const auto length = std::to_string(network.preparation.resize_size);
+  const std::string kind = network.resize_filter == "bicubic" ? "bicubic" : "bilinear";
+  std::string text =
+      "  shorter = min(images.size(1), images.size(2))\n"
+      "  height = images.size(1) * " +
+      length +
+      " // shorter\n"
+      "  width = images.size(2) * " +
+      length + " // shorter\n";
+  // Half of what is left over, halves to the even neighbour.
+  const auto pass = [&](const std::string& side, const std::string& sizes,
+                        const std::string& dimension, int64_t wanted) {
+    const auto crop = std::to_string(wanted);
+    text += "  planes = torch._upsample_" + kind + "2d_aa(planes, " + sizes + ", False)\n";
+    text += "  left = " + side + " - " + crop + "\n";
+    text += "  start = left // 2 + left % 2 * (left // 2 % 2)\n";
+    text += "  planes = torch.slice(planes, " + dimension + ", start, start + " + crop + ")\n";
+    text += "  planes = torch.clamp(torch.floor(planes + 0.5), 0, 255)\n";
+  };
+  pass("width", "[planes.size(2), width]", "3", size.width);
+  pass("height", "[height, planes.size(3)]", "2", size.height);
+  return text;
+}
+
+/// Statements that make `input`, float32 [N, C, H, W], normalised, of "images"; they refuse images
+/// of another type or size.
 std::string preparation_of(const TrainedNetwork& network, Preprocessing preprocessing,
                            const std::string& input) {
-  std::string text = "  planes = torch.permute(images, [0, 3, 1, 2])\n";
-  if (preprocessing == Preprocessing::resize) {
-    const auto& [channels, resize_size, size, normalization] = network.preparation;
-    const auto length = std::to_string(resize_size);
-    text +=
-        "  if not planes.is_cpu:\n"
-        "    planes = planes.float()\n"  // bytes are resized on a CPU only
-        "  shorter = min(planes.size(2), planes.size(3))\n"
-        "  height = planes.size(2) * " +
-        length +
-        " // shorter\n"
-        "  width = planes.size(3) * " +
-        length +
-        " // shorter\n"
-        "  planes = torch._upsample_" +
-        std::string(network.resize_filter == "bicubic" ? "bicubic" : "bilinear") +
-        "2d_aa(planes, [height, width], False)\n"
-        "  planes = torch.clamp(torch.round(planes.float()), 0, 255)\n";
-    // Half of what is left over, halves to the even neighbour.
-    const auto cut = [&](const std::string& side, const std::string& dimension, int64_t wanted) {
-      const auto crop = std::to_string(wanted);
-      text += "  left = " + side + " - " + crop +
-              "\n  start = left // 2 + left % 2 * (left // 2 % 2)\n"
-              "  planes = torch.slice(planes, " +
-              dimension + ", start, start + " + crop + ")\n";
-    };
-    cut("height", "2", size.height);
-    cut("width", "3", size.width);
-  }
-  return text + "  " + input + " = (planes.float() - self.mean) / self.std\n";
+  const bool resizes = preprocessing == Preprocessing::resize;
+  const auto& [channels, resize_size, size, normalization] = network.preparation;
+  const auto c = std::to_string(channels), height = std::to_string(size.height),
+             width = std::to_string(size.width);
+  std::string right = "images.dtype == 0 and images.dim() == 4 and images.size(3) == " + c;
+  if (!resizes) right += " and images.size(1) == " + height + " and images.size(2) == " + width;
+  const auto shape = resizes ? "N, H, W, " + c : "N, " + height + ", " + width + ", " + c;
+  return "  assert " + right + ", 'images are uint8 [" + shape + "]'\n" +
+         "  planes = torch.permute(images, [0, 3, 1, 2]).float()\n" +
+         (resizes ? resizing_of(network) : "") + "  " + input +
+         " = (planes - self.mean) / self.std\n";
 }
 
 std::string source_of(const TrainedNetwork& network, const Graph& graph,
@@ -162,8 +171,6 @@ void write_torchscript(const std::string& path, const TrainedNetwork& network,
                        Preprocessing preprocessing) {
   if (!network.quantization.empty())
     throw UserError(path + ": a quantized network has no TorchScript form; export it as onnx");
-  if (preprocessing == Preprocessing::portable)
-    throw UserError("--preprocessing: portable is for --format onnx; take resize");
   if (preprocessing == Preprocessing::resize) check_resizes(network);
   const auto graph = folded(network.graph);
   torch::jit::Module module("ComposerNetwork");

@@ -10,7 +10,7 @@ namespace composer {
 
 /// The split of weights of kTriangleBits bits into factors of one instruction.
 enum class TriangleWeights {
-  pairs,  ///< two taps: the upper and the lower 11 bits
+  pairs,  ///< two taps: the lower 11 bits, never negative, and the signed rest
   quads,  ///< four taps: levels 0, 1, 2 of pack_quads
 };
 

@@ -143,13 +143,14 @@ TEST_CASE("a TorchScript file that resizes its images has the evaluation's pixel
       CHECK(off.max().item<double>() <= most_levels(size));
     }
   }
-  CHECK_THROWS_WITH(write_torchscript(folder / "no.pt", pixels_network(), Preprocessing::portable),
-                    Contains("portable is for --format onnx"));
   const auto network = pixels_network();
   write_torchscript(folder / "bytes.pt", network, Preprocessing::normalize);
   const auto images = pictures(2, crop);
   CHECK(at::equal(torch::jit::load(folder / "bytes.pt").forward({images}).toTensor(),
                   images.permute({0, 3, 1, 2}).flatten(1).to(at::kFloat)));
+  auto bytes = torch::jit::load(folder / "bytes.pt");
+  for (const auto& wrong : {images.to(at::kFloat), pictures(2, {40, 40}), pictures(2, crop, 1)})
+    CHECK_THROWS_WITH(bytes.forward({wrong}), Contains("images are uint8 [N, 32, 28, 3]"));
 }
 
 TEST_CASE("a preparation that no ONNX file can do is refused", "[inference][onnx]") {
