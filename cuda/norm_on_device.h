@@ -117,9 +117,9 @@ class NormOnDevice : public NormKernels {
     if (!aligned(input) || !aligned(call.residual)) return "images at an odd place in memory";
     const auto& second = call.residual_norm;
     const bool two = call.has_residual_norm();
-    for (const auto* statistic :
-         {&call.running_mean, &call.running_var, two ? &second.running_var : &call.running_var})
-      if (!statistic->defined()) return "no running statistics";
+    if (!call.running_mean.defined() || !call.running_var.defined() ||
+        (two && !second.running_var.defined()))
+      return "no running statistics";
     for (const auto* parameter :
          {&call.weight, &call.bias, &call.running_mean, &call.running_var, &second.weight,
           &second.bias, &second.running_mean, &second.running_var})

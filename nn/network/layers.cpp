@@ -97,12 +97,14 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double eps, double momentum)
   num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-void BatchNorm2d::check_batch(const at::Tensor& input) const {
-  if (is_training() && op::values_a_channel(input) == 1)
+double BatchNorm2d::weight_of_batch(const at::Tensor& input) {
+  if (!is_training()) return 0;
+  if (op::values_a_channel(input) == 1)
     throw LayerError(describe() +
                      " gets one value a channel in training, which has no variance; a batch "
                      "needs more samples: set drop_last: true for train_dataset, or another "
                      "train_batch_size or grad_accum");
+  return take_up_batch();
 }
 
 NormCall BatchNorm2d::call(const at::Tensor& input, double momentum) const {
@@ -116,8 +118,7 @@ NormCall BatchNorm2d::call(const at::Tensor& input, double momentum) const {
 
 at::Tensor BatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
                                 Activation activation) {
-  check_batch(input);
-  return normalized(input, residual, activation, is_training() ? take_up_batch() : 0);
+  return normalized(input, residual, activation, weight_of_batch(input));
 }
 
 at::Tensor BatchNorm2d::normalized(const at::Tensor& input, const at::Tensor& residual,
@@ -141,11 +142,8 @@ at::Tensor BatchNorm2d::forward_with_norm(const at::Tensor& input, const at::Ten
                        other->running_var,
                        {.eps = other->eps_, .training = other->is_training()}};
   if (!why_step_by_step(all).empty()) return {};
-  check_batch(input);
-  if (is_training()) {
-    all.options.momentum = take_up_batch();
-    all.residual_norm.options.momentum = other->take_up_batch();
-  }
+  all.options.momentum = weight_of_batch(input);
+  all.residual_norm.options.momentum = other->weight_of_batch(residual);
   return batch_norm_with(all);
 }
 
@@ -156,8 +154,7 @@ at::Tensor BatchNorm2d::forward_pooled(const at::Tensor& input, Activation activ
   auto all = call(input, 0);
   all.activation = activation, all.pool = pool;
   if (!why_step_by_step(all).empty()) return {};
-  check_batch(input);
-  if (is_training()) all.options.momentum = take_up_batch();
+  all.options.momentum = weight_of_batch(input);
   return batch_norm_with(all);
 }
 

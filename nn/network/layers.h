@@ -71,8 +71,9 @@ class BatchNorm2d : public NormLayer {
   /// The arguments of the norm alone; `momentum` as in normalized().
   NormCall call(const at::Tensor& input, double momentum) const;
 
+  /// In training counts the batch and returns its weight in the running statistics; else 0.
   /// LayerError in training for one value a channel.
-  void check_batch(const at::Tensor& input) const;
+  double weight_of_batch(const at::Tensor& input);
 
   /// Counts a training batch and returns its weight in the running statistics: momentum; or 0,
   /// uncounted, where a block runs again in the backward pass.

@@ -1,10 +1,11 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "program.h"
 #include "tests/inference/onnx_reader.h"
+#include "tests/python.h"
 #include "tests/temporary_folder.h"
 
 namespace composer::onnx_export_test {
@@ -82,16 +83,15 @@ TEST_CASE("the example of Python names a photograph's class as predict does",
   REQUIRE(of("export " + checkpoint +
              " --format onnx --output net.onnx --preprocessing resize --probabilities")
               .status == 0);
-  const std::string example = SOURCE_DIR "/examples/python/onnx_photo.py";
-  const auto command = "cd " + folder.path().string() + " && " + python + " " + example +
-                       " net.onnx a.pgm > found.txt";
-  REQUIRE(std::system(command.c_str()) == 0);
-  std::ifstream found(folder / "found.txt");
+  const auto picture_file = (folder / "a.pgm").string();
+  std::istringstream found(test::output_of("examples/python/onnx_photo.py",
+                                           (folder / "net.onnx").string() + " " + picture_file,
+                                           python));
   std::string photo, name;
   found >> photo >> name;
   const auto line =
       nlohmann::json::parse(of("predict --load_path " + checkpoint + " --source a.pgm").output);
-  CHECK(photo == "a.pgm");
+  CHECK(photo == picture_file);
   CHECK(name == (line.contains("class_names") ? line["class_names"][0].get<std::string>()
                                               : line["classes"][0].dump()));
 }

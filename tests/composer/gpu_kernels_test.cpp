@@ -8,10 +8,20 @@
 #include "tests/gpu.h"
 
 namespace composer::gpu_kernels_test {
+namespace {
+
+const at::Device gpu(at::kCUDA, 0);
+
+/// On the GPU one operator computes the case, as float64 does to rounding.
+void check_in_one_operator(const Case& given) {
+  REQUIRE(why_step_by_step(on(gpu, given).call) == "");
+  check(given, gpu, 1e-5);
+}
+
+}  // namespace
 
 TEST_CASE("the GPU's fused batch norm is that of float64 to rounding", "[fused_norm][gpu]") {
   if (!test::has_gpu()) return;
-  const at::Device gpu(at::kCUDA, 0);
   const auto type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
   const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
   at::manual_seed(3);
@@ -20,15 +30,12 @@ TEST_CASE("the GPU's fused batch norm is that of float64 to rounding", "[fused_n
       for (const auto& shape : std::vector<std::vector<int64_t>>{
                {3, 8, 7, 5}, {2, 64, 2, 1}, {2, 24, 56, 57}, {32, 2048, 4, 4}, {1, 264, 60, 60}}) {
         CAPTURE(type, activation, training, with_residual, shape);
-        const auto given = random_case(shape, type, nhwc, with_residual, activation, training);
-        REQUIRE(why_step_by_step(on(gpu, given).call) == "");
-        check(given, gpu, 1e-5);
+        check_in_one_operator(random_case(shape, type, nhwc, with_residual, activation, training));
       }
 }
 
 TEST_CASE("the GPU's batch norm takes a norm of the residual", "[fused_norm][gpu]") {
   if (!test::has_gpu()) return;
-  const at::Device gpu(at::kCUDA, 0);
   const auto type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
   const auto activation = GENERATE(Activation::none, Activation::relu);
   at::manual_seed(4);
@@ -36,16 +43,13 @@ TEST_CASE("the GPU's batch norm takes a norm of the residual", "[fused_norm][gpu
     for (const auto& shape : std::vector<std::vector<int64_t>>{
              {3, 8, 7, 5}, {2, 64, 2, 1}, {2, 24, 28, 29}, {1, 264, 20, 20}}) {
       CAPTURE(type, activation, training, shape);
-      const auto given =
-          with_residual_norm(random_case(shape, type, nhwc, true, activation, training));
-      REQUIRE(why_step_by_step(on(gpu, given).call) == "");
-      check(given, gpu, 1e-5);
+      check_in_one_operator(
+          with_residual_norm(random_case(shape, type, nhwc, true, activation, training)));
     }
 }
 
 TEST_CASE("the GPU's batch norm takes a max pool", "[fused_norm][gpu]") {
   if (!test::has_gpu()) return;
-  const at::Device gpu(at::kCUDA, 0);
   const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
   const auto pool = GENERATE(Pool2dOptions{{3, 3}, {2, 2}, {1, 1}}, Pool2dOptions{{2, 2}, {2, 2}},
                              Pool2dOptions{{3, 2}, {1, 3}, {1, 0}});
@@ -54,16 +58,13 @@ TEST_CASE("the GPU's batch norm takes a max pool", "[fused_norm][gpu]") {
     for (const auto& shape :
          std::vector<std::vector<int64_t>>{{3, 8, 7, 5}, {2, 64, 2, 2}, {2, 24, 28, 29}}) {
       CAPTURE(pool.kernel, activation, training, shape);
-      const auto given =
-          with_pool(random_case(shape, at::kFloat, nhwc, false, activation, training), pool);
-      REQUIRE(why_step_by_step(on(gpu, given).call) == "");
-      check(given, gpu, 1e-5);
+      check_in_one_operator(
+          with_pool(random_case(shape, at::kFloat, nhwc, false, activation, training), pool));
     }
 }
 
 TEST_CASE("the pool after the GPU's batch norm chooses as ATen does", "[fused_norm][gpu]") {
   if (!test::has_gpu()) return;
-  const at::Device gpu(at::kCUDA, 0);
   const auto type = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
   at::manual_seed(6);
   // Few values, so that most windows have equal ones; NaN, infinities and zeros of both signs.
